@@ -51,7 +51,7 @@ var layers = [][]string{
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/crypt", "remote/keyset", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
-	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/sshsig", "object/objecttest", "remote/remotetest"},
+	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/repack", "object/disk", "object/canonical", "object/sshsig", "object/objecttest", "remote/remotetest"},
 	{"object", "object/trace", "chunker", "remote", "docs"},
 }
 

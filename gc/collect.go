@@ -123,7 +123,7 @@ func Collect(ctx context.Context, r *kist.Repository, o PlanOptions) (Stats, err
 
 // CollectDue merges small volumes and collects garbage, as far as they are due, and records
 // for [AutoFailure] how that ended. It does nothing if another process does it, or if it is
-// not possible here. The configuration decides about [PlanOptions.Optimise].
+// not possible here. The configuration decides about [PlanOptions.Repack].
 func CollectDue(ctx context.Context, r *kist.Repository, o PlanOptions) error {
 	err := collectDue(ctx, r, o)
 	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
@@ -146,7 +146,7 @@ func collectDue(ctx context.Context, r *kist.Repository, o PlanOptions) error {
 
 	o.Idle = true
 	var err error
-	if o.Optimise, o.MinOptimise, err = r.Config().AutoRepack(); err != nil {
+	if o.Repack, o.MinRepack, err = r.Config().AutoRepack(); err != nil {
 		return err
 	}
 	plan, err := PlanFor(ctx, r, o)

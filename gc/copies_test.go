@@ -302,7 +302,7 @@ func (c *copied) gather() {
 	o := gc.PlanOptions{
 		MaxWaste:   []float64{0, 0, 0.05, 0.3, 1}[c.rng.IntN(5)],
 		PruneOlder: []time.Duration{0, 90 * time.Minute, 5 * time.Hour}[c.rng.IntN(3)],
-		Optimise:   c.rng.IntN(2) == 0,
+		Repack:     c.rng.IntN(2) == 0,
 		Idle:       c.rng.IntN(4) == 0,
 		Now:        c.now,
 	}

@@ -33,16 +33,16 @@ type PlanOptions struct {
 	// more remains.
 	MaxWaste float64
 
-	// Optimise stores similar objects as patches, in volumes that are not
-	// optimised yet. Volumes of media files are left out.
-	Optimise bool
+	// Repack stores similar objects as patches, in volumes that are not
+	// repacked yet. Volumes of media files are left out.
+	Repack bool
 
-	// Idle excludes young volumes from optimising, see PruneOlder.
+	// Idle excludes young volumes from repacking, see PruneOlder.
 	Idle bool
 
-	// MinOptimise is the least amount of compressed data, in stored bytes,
-	// that is optimised. With less, no volume is.
-	MinOptimise int64
+	// MinRepack is the least amount of compressed data, in stored bytes,
+	// that is repacked. With less, no volume is.
+	MinRepack int64
 
 	Now        time.Time // the present time
 	SingleHost bool      // see [volume.MaintainOptions]
@@ -76,7 +76,7 @@ type Stats struct {
 	Patches       int64 `json:"patches" doc:"the number of objects stored as differences, without --dry-run"`
 
 	// Bytes of all files of volumes, including trash and interrupted writes.
-	// Before Apply, After does not include the gain of optimising.
+	// Before Apply, After does not include the gain of repacking.
 	Before int64 `json:"bytes_before" doc:"the size of all volumes before"`
 	After  int64 `json:"bytes_after" doc:"the size of all volumes afterwards"`
 }
@@ -84,21 +84,21 @@ type Stats struct {
 // Plan is a planned garbage collection. It holds the maintenance lock: no
 // other process can collect garbage until it is closed.
 type Plan struct {
-	o        PlanOptions
+	options  PlanOptions
 	needs    Needs
 	sweep    *volume.Sweep
-	marker   *marker
+	live     *liveFinder
 	stats    Stats
 	toRemove []volumeGroup
 }
 
 // volumeGroup is a list of volumes, by number, that are removed together.
 type volumeGroup struct {
-	volumes  []int
-	optimise bool
+	volumes []int
+	repack  bool
 }
 
-// NewPlan marks the live objects of a store and chooses the volumes to remove.
+// NewPlan finds the live objects of a store and chooses the volumes to remove.
 // The error is [disk.ErrBusy] if another process collects garbage or maintains
 // the store. It is a [*NeededError] if a live object is missing or damaged.
 // The caller closes the plan.
@@ -115,11 +115,11 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 		}
 		return nil, err
 	}
-	p := &Plan{o: o, needs: needs, sweep: sweep}
-	p.marker = &marker{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.isYoung(v.Created) }}
+	p := &Plan{options: o, needs: needs, sweep: sweep}
+	p.live = &liveFinder{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.isYoung(v.Created) }}
 	sweep.MayBeOnly = p.mayBeOnly
-	end := trace.From(ctx).Begin("mark live objects")
-	err = p.marker.updateMarks(ctx, needs)
+	end := trace.From(ctx).Begin("find live objects")
+	err = p.live.update(ctx, needs)
 	end(err)
 	if err != nil {
 		sweep.Close()
@@ -144,69 +144,69 @@ func (p *Plan) chooseVolumes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	purged, err := p.marker.findPurged(ctx)
+	purged, err := p.live.findPurged(ctx)
 	if err != nil {
 		return err
 	}
-	optimise := map[int]bool{}
-	if p.o.Optimise {
-		list, err := p.optimisable(ctx, purged.volumes)
+	toRepack := map[int]bool{}
+	if p.options.Repack {
+		list, err := p.volumesToRepack(ctx, purged.withObjects)
 		if err != nil {
 			return err
 		}
 		for _, i := range list {
-			optimise[i] = true
+			toRepack[i] = true
 		}
 	}
 	st := &p.stats
 	st.Salvaged = p.sweep.Salvaged
 	st.Before = trash
-	st.Live = p.marker.kept
+	st.Live = p.live.liveCount
 	var after, waste int64
 	if after, err = p.countLeftovers(ctx); err != nil {
 		return err
 	}
-	var some []int // volumes with live objects and garbage
-	var none []int // volumes without live objects
-	var optimised []int
-	for i := range p.marker.use {
-		u := &p.marker.use[i]
+	var toRewrite []int // volumes with live objects and garbage
+	var toDelete []int  // volumes without live objects
+	var repacked []int
+	for i := range p.live.volumes {
+		u := &p.live.volumes[i]
 		st.Volumes++
 		st.Before += u.Bytes
 		after += u.Bytes
-		if optimise[i] {
-			optimised = append(optimised, i)
+		if toRepack[i] {
+			repacked = append(repacked, i)
 			st.RepackedBytes += u.Bytes
 			after -= u.wasteSize()
 		}
 		switch {
-		case u.stays || u.Evicted && u.marked > 0 || purged.wait && purged.lists[i]:
-			st.Live += p.sparedObjects(i)
-			u.waits = !u.stays
-		case optimise[i]:
-			st.Removed += int64(u.Objects - u.marked)
-		case u.marked == 0:
-			none = append(none, i)
+		case u.mustStay || u.Evicted && u.liveCount > 0 || purged.mustWait && purged.withNodes[i]:
+			st.Live += p.countUnreachable(i)
+			u.mustWait = !u.mustStay
+		case toRepack[i]:
+			st.Removed += int64(u.Objects - u.liveCount)
+		case u.liveCount == 0:
+			toDelete = append(toDelete, i)
 			after -= u.Bytes
 			st.Removed += int64(u.Objects)
 		default:
-			some = append(some, i)
+			toRewrite = append(toRewrite, i)
 			waste += u.wasteSize()
 		}
 	}
 
-	n := p.sortByWaste(some, purged, &after, waste)
-	for _, i := range some[:n] {
-		u := &p.marker.use[i]
-		st.Removed += int64(u.Objects - u.marked)
+	count := p.sortForRewrite(toRewrite, purged, &after, waste)
+	for _, i := range toRewrite[:count] {
+		u := &p.live.volumes[i]
+		st.Removed += int64(u.Objects - u.liveCount)
 	}
 
-	st.After, st.Rewritten, st.Deleted, st.Repacked = after, n, len(none), len(optimised)
+	st.After, st.Rewritten, st.Deleted, st.Repacked = after, count, len(toDelete), len(repacked)
 	// Remove the purged nodes last: if the collection stops early, they still
 	// lead to the other purged objects.
-	some, someLast := splitList(some[:n], purged.lists)
-	none, noneLast := splitList(none, purged.lists)
-	p.toRemove = slices.Concat([]volumeGroup{{volumes: none}}, p.groupVolumes(some, false), p.groupVolumes(optimised, true),
+	toRewrite, someLast := splitList(toRewrite[:count], purged.withNodes)
+	toDelete, noneLast := splitList(toDelete, purged.withNodes)
+	p.toRemove = slices.Concat([]volumeGroup{{volumes: toDelete}}, p.groupVolumes(toRewrite, false), p.groupVolumes(repacked, true),
 		p.groupVolumes(someLast, false), []volumeGroup{{volumes: noneLast}})
 	return nil
 }
@@ -219,7 +219,7 @@ func (p *Plan) countLeftovers(ctx context.Context) (stay int64, err error) {
 	for _, l := range list {
 		p.stats.Before += l.Bytes
 		switch {
-		case !p.o.DryRun:
+		case !p.options.DryRun:
 			stay += l.Bytes
 		case p.isYoung(l.Written):
 			stay += l.Sealed
@@ -229,7 +229,7 @@ func (p *Plan) countLeftovers(ctx context.Context) (stay int64, err error) {
 		}
 	}
 
-	if p.o.DryRun {
+	if p.options.DryRun {
 		p.stats.Salvaged = len(list)
 	}
 	return stay, err
@@ -237,33 +237,33 @@ func (p *Plan) countLeftovers(ctx context.Context) (stay int64, err error) {
 
 // isYoung reports whether objects stored at t are too young to be removed.
 func (p *Plan) isYoung(t time.Time) bool {
-	return p.o.PruneOlder > 0 && p.o.Now.Sub(t) < p.o.PruneOlder
+	return p.options.PruneOlder > 0 && p.options.Now.Sub(t) < p.options.PruneOlder
 }
 
-// sparedObjects returns the number of present but unmarked objects of a volume that
+// countUnreachable returns the number of unreachable objects of a volume that
 // stays.
-func (p *Plan) sparedObjects(i int) int64 {
-	u := &p.marker.use[i]
-	return int64(max(0, u.Objects-u.marked-p.sweep.Dropped(i)))
+func (p *Plan) countUnreachable(i int) int64 {
+	u := &p.live.volumes[i]
+	return int64(max(0, u.Objects-u.liveCount-p.sweep.Dropped(i)))
 }
 
-// sortByWaste sorts volumes by their share of garbage, the largest first. It returns how many of
+// sortForRewrite sorts volumes by their share of garbage, the largest first. It returns how many of
 // the first to rewrite, so that at most MaxWaste of after remains garbage. It subtracts the
 // garbage of these volumes from after. after and waste are in bytes.
-func (p *Plan) sortByWaste(some []int, purged *purgedVolumes, after *int64, waste int64) (n int) {
+func (p *Plan) sortForRewrite(some []int, purged *purgedVolumes, after *int64, waste int64) (n int) {
 	share := func(i int) float64 { // of garbage; volumes with purged objects come first
-		u := &p.marker.use[i]
+		u := &p.live.volumes[i]
 		share := float64(u.wasteSize()) / float64(u.Bytes)
-		if purged.volumes[i] {
+		if purged.withObjects[i] {
 			share += 2
 		}
 		return share
 	}
 
 	slices.SortFunc(some, func(i, j int) int { return cmp.Or(cmp.Compare(share(j), share(i)), cmp.Compare(i, j)) })
-	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(*after)) {
-		u := &p.marker.use[some[n]]
-		if u.marked == u.Objects && u.copies == 0 {
+	for n < len(some) && (purged.withObjects[some[n]] || float64(waste) > p.options.MaxWaste*float64(*after)) {
+		u := &p.live.volumes[some[n]]
+		if u.liveCount == u.Objects && u.repeatedCount == 0 {
 			break // this one and the rest have no garbage
 		}
 		*after -= u.wasteSize()
@@ -289,23 +289,23 @@ func splitList(list []int, set map[int]bool) (rest, in []int) {
 // groupVolumes splits volumes into groups that are rewritten to about one full
 // volume each. The volumes of a group are removed, and their space freed,
 // after the whole group is copied.
-func (p *Plan) groupVolumes(volumes []int, optimise bool) (groups []volumeGroup) {
+func (p *Plan) groupVolumes(volumes []int, repack bool) (groups []volumeGroup) {
 	slices.Sort(volumes) // by age, so that volumes written together stay together
 	var list []int
 	var bytes, objects int64
 	for _, i := range volumes {
-		u := &p.marker.use[i]
+		u := &p.live.volumes[i]
 		list = append(list, i)
-		bytes += u.stored
-		objects += int64(u.marked)
+		bytes += u.liveBytes
+		objects += int64(u.liveCount)
 		if bytes >= volume.DefaultMaxBytes || objects >= volume.DefaultMaxObjects {
-			groups = append(groups, volumeGroup{list, optimise})
+			groups = append(groups, volumeGroup{list, repack})
 			list, bytes, objects = nil, 0, 0
 		}
 	}
 
 	if len(list) > 0 {
-		groups = append(groups, volumeGroup{list, optimise})
+		groups = append(groups, volumeGroup{list, repack})
 	}
 	return groups
 }
@@ -314,7 +314,7 @@ func (p *Plan) groupVolumes(volumes []int, optimise bool) (groups []volumeGroup)
 // use since. It can be stopped at any moment: the next collection completes its
 // work. It may be called once.
 func (p *Plan) Apply(ctx context.Context) error {
-	if err := p.o.Before(ctx); err != nil {
+	if err := p.options.Before(ctx); err != nil {
 		return err
 	}
 	if _, err := p.sweep.EmptyTrash(ctx); err != nil {
@@ -324,13 +324,13 @@ func (p *Plan) Apply(ctx context.Context) error {
 	var done, total int64
 	for _, g := range p.toRemove {
 		for _, i := range g.volumes {
-			total += p.marker.use[i].stored
+			total += p.live.volumes[i].liveBytes
 		}
 	}
 
 	copied := func(n int64) {
-		if done += n; p.o.Progress != nil {
-			p.o.Progress(done, max(done, total))
+		if done += n; p.options.Progress != nil {
+			p.options.Progress(done, max(done, total))
 		}
 	}
 
@@ -357,42 +357,42 @@ func (p *Plan) Apply(ctx context.Context) error {
 		p.stats.After += l.Bytes
 	}
 
-	if err := p.marker.addVolumes(ctx); err != nil {
+	if err := p.live.addVolumes(ctx); err != nil {
 		return err
 	}
-	for i := range p.marker.use {
-		u := &p.marker.use[i]
+	for i := range p.live.volumes {
+		u := &p.live.volumes[i]
 		if p.sweep.Volume(i).Gone {
 			continue
 		}
 		p.stats.After += u.Bytes
-		if !u.stays && !u.waits {
+		if !u.mustStay && !u.mustWait {
 			continue
 		}
-		unmarked, err := p.unmarked(ctx, i)
+		spared, err := p.countSpared(ctx, i)
 		if err != nil {
 			return err
 		}
-		p.stats.Live += unmarked
+		p.stats.Live += spared
 	}
 
-	p.stats.Live += p.marker.kept
+	p.stats.Live += p.live.liveCount
 
-	if p.o.After != nil {
-		return p.o.After(ctx)
+	if p.options.After != nil {
+		return p.options.After(ctx)
 	}
 	return nil
 }
 
-// unmarked returns the number of objects of volume i without a mark.
-func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
+// countSpared returns the number of objects of volume i that stay though they are not live.
+func (p *Plan) countSpared(ctx context.Context, i int) (n int64, err error) {
 	if i < p.stats.Volumes {
-		return p.sparedObjects(i), nil
+		return p.countUnreachable(i), nil
 	}
 	for rec, err := range objectsFrom(ctx, &p.sweep.Inventory, i, object.KindChunk) {
 		kept := false
-		if err == nil { // a copied object is marked at its source, not here
-			kept, err = p.marker.isKept(rec.Key)
+		if err == nil { // a copied object is live at its source, not here
+			kept, err = p.live.isLive(rec.Key)
 		}
 		if err != nil {
 			return n, err
@@ -406,49 +406,49 @@ func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
 
 // removeGroup removes the volumes of g, after it has copied their live objects.
 func (p *Plan) removeGroup(ctx context.Context, g volumeGroup, copied func(int64)) error {
-	m := p.marker
-	marked := make([]int, len(g.volumes))
+	live := p.live
+	counts := make([]int, len(g.volumes))
 	some := false
 	for k, i := range g.volumes {
-		marked[k] = m.use[i].marked
-		some = some || marked[k] > 0
+		counts[k] = live.volumes[i].liveCount
+		some = some || counts[k] > 0
 	}
 
 	if some {
-		written, err := p.storeLive(ctx, g, copied)
+		written, err := p.copyLive(ctx, g, copied)
 		p.stats.Written += written
 		if err != nil {
 			return err
 		}
 	}
 
-	// Mark most of the changes before the sweep makes other processes wait.
-	if err := m.updateMarks(ctx, p.needs); err != nil {
+	// Find most of the changes before the sweep makes other processes wait.
+	if err := live.update(ctx, p.needs); err != nil {
 		return err
 	}
 
 	return p.sweep.Remove(ctx, func(ctx context.Context) (volume.Removal, error) {
 		var r volume.Removal
-		if err := p.o.Before(ctx); err != nil {
+		if err := p.options.Before(ctx); err != nil {
 			return r, err
 		}
-		if err := m.updateMarks(ctx, p.needs); err != nil {
+		if err := live.update(ctx, p.needs); err != nil {
 			return r, err
 		}
 		for k, i := range g.volumes {
-			u := &m.use[i]
-			if u.marked != marked[k] {
+			u := &live.volumes[i]
+			if u.liveCount != counts[k] {
 				continue // one of its objects came into use since
 			}
 			r.Volumes = append(r.Volumes, i)
-			if !u.stays {
-				p.stats.Removed += int64(u.Objects - u.marked)
+			if !u.mustStay {
+				p.stats.Removed += int64(u.Objects - u.liveCount)
 			}
 			switch {
-			case g.optimise:
+			case g.repack:
 				p.stats.Repacked++
 				p.stats.RepackedBytes += u.Bytes
-			case u.marked > 0:
+			case u.liveCount > 0:
 				p.stats.Rewritten++
 			default:
 				p.stats.Deleted++
@@ -465,20 +465,20 @@ func (p *Plan) removeGroup(ctx context.Context, g volumeGroup, copied func(int64
 // them, even if the process stops when only some of the volumes are gone.
 func (p *Plan) findDroppable(ctx context.Context) (map[int][]object.Key, error) {
 	drop := map[int][]object.Key{}
-	for i := range p.marker.use {
-		u := &p.marker.use[i]
-		if u.stays || p.sweep.Volume(i).Gone {
+	for i := range p.live.volumes {
+		u := &p.live.volumes[i]
+		if u.mustStay || p.sweep.Volume(i).Gone {
 			continue
 		}
 		for rec, err := range objectsFrom(ctx, &p.sweep.Inventory, i, object.KindCommit) {
 			if err != nil {
 				return nil, err
 			}
-			if u.isMarked(rec.Index) {
+			if u.isLive(rec.Index) {
 				continue
 			}
-			// A copied object is marked at its source, not here.
-			kept, err := p.marker.isKept(rec.Key)
+			// A copied object is live at its source, not here.
+			kept, err := p.live.isLive(rec.Key)
 			if err != nil {
 				return nil, err
 			}

@@ -326,7 +326,7 @@ func TestCollect(t *testing.T) {
 		w.collect(gc.PlanOptions{
 			MaxWaste:   []float64{0, 0.05, 0.3, 1}[w.rng.IntN(4)],
 			PruneOlder: []time.Duration{0, 90 * time.Minute, 5 * time.Hour}[w.rng.IntN(3)],
-			Optimise:   w.rng.IntN(3) == 0,
+			Repack:     w.rng.IntN(3) == 0,
 			Idle:       w.rng.IntN(3) == 0,
 		})
 
@@ -561,8 +561,8 @@ func TestDroppedIsNotLive(t *testing.T) {
 	if w.kept()[commit] {
 		t.Fatal("the unreachable commit was not dropped")
 	}
-	for _, optimise := range []bool{false, true} {
-		st := w.collect(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1, Optimise: optimise})
+	for _, repack := range []bool{false, true} {
+		st := w.collect(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1, Repack: repack})
 		if n := len(w.kept()); st.Live != int64(n) {
 			t.Errorf("%d objects are stored: %+v", n, st)
 		}

@@ -73,8 +73,8 @@ func (p *place) wantNoGarbage(s *shell) {
 	}
 }
 
-// wantOptimised checks that three repacks leave nothing to repack.
-func (p *place) wantOptimised(s *shell) {
+// wantRepacked checks that three repacks leave nothing to repack.
+func (p *place) wantRepacked(s *shell) {
 	p.Helper()
 	s.collect(repackRemote...)
 	s.kist("verify", "--remote", "origin", "--read-data")
@@ -270,7 +270,7 @@ func TestRemoteGCKill(t *testing.T) {
 		}
 
 		p.wantNoGarbage(s)
-		p.wantOptimised(s)
+		p.wantRepacked(s)
 		p.wantIntact()
 		p.Logf("%d collections were killed", killed)
 		if killed == 0 {

@@ -111,8 +111,8 @@ func (k *requestKiller) set(n int, effect bool) {
 	k.n, k.effect, k.seen, k.victim = n, effect, 0, make(chan *process, 1)
 }
 
-// optimise kills a repack of the remote, verifies the remote, and repacks again.
-func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
+// repack kills a repack of the remote, verifies the remote, and repacks again.
+func (k *remoteKills) repack(p *place, s *shell, rng *rand.Rand, cut cutter) {
 	p.Helper()
 	s.write(map[string]string{"text": wording(rng)})
 	s.change(rng)
@@ -148,7 +148,7 @@ func TestRemoteKillAtRequest(t *testing.T) {
 			kills.fetch(p, to, cut)
 		}, 0},
 		{"gc", func(kills *remoteKills, p *place, from, _ *shell, rng *rand.Rand, cut cutter) {
-			kills.optimise(p, from, rng, cut)
+			kills.repack(p, from, rng, cut)
 		}, 0},
 	} {
 		t.Run(command.name, func(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 // copier copies objects into new volumes, which it seals and reads back. The caller calls
 // addSource for each volume first, and abandon in the end.
 type copier struct {
-	store     *Store
-	created   time.Time // time in the seals: that of the youngest source; zero stands for now
-	optimised bool      // all sources are optimised
-	single    bool      // one new volume takes all objects, even beyond its limits
-	buf       []byte
+	store       *Store
+	created     time.Time // time in the seals: that of the youngest source; zero stands for now
+	allRepacked bool      // all sources are repacked
+	single      bool      // one new volume takes all objects, even beyond its limits
+	buf         []byte
 
 	w       *writer                 // the volume that is being written, or nil
 	written []*sealed               // volumes that were sealed and read back
@@ -31,7 +31,7 @@ func (c *copier) addSource(info *Info) {
 	if info.Created.After(c.created) {
 		c.created = info.Created
 	}
-	c.optimised = c.optimised && info.Optimised
+	c.allRepacked = c.allRepacked && info.Repacked
 }
 
 // hasCopied reports whether an object was copied.
@@ -67,7 +67,7 @@ func (c *copier) addValue(ctx context.Context, key object.Key, b *buffer, raw in
 			return err
 		}
 		c.w = w
-		c.w.created, c.w.optimised = c.created, c.optimised
+		c.w.created, c.w.repacked = c.created, c.allRepacked
 	}
 	if err := c.w.addValue(key, b, raw); err != nil {
 		return err

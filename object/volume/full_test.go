@@ -23,7 +23,7 @@ import (
 )
 
 func init() {
-	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared, "full-optimise": optimiseOnFullDisk,
+	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared, "full-repack": repackOnFullDisk,
 		"full-killed": killedOnDisk, "full-die": fillAndDie} {
 		children[name] = func(args []string) error {
 			seed, _ := strconv.Atoi(args[1])
@@ -247,22 +247,22 @@ func readAll(dir string, o Options, published []object.Key) error {
 	return errors.Join(damage, err)
 }
 
-// TestFullDiskOptimise checks that Optimise on a nearly full disk succeeds or returns
+// TestFullDiskRepack checks that Repack on a nearly full disk succeeds or returns
 // ENOSPC, and loses nothing.
-func TestFullDiskOptimise(t *testing.T) {
+func TestFullDiskRepack(t *testing.T) {
 	needsMount(t)
 	if testing.Short() {
 		t.Skip("slow, mostly in one goroutine")
 	}
 	for i := range objecttest.Rounds(t, 2) {
-		out, err := onTmpfs(t, 48, t.TempDir(), "full-optimise", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
+		out, err := onTmpfs(t, 48, t.TempDir(), "full-repack", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
 		if err != nil {
 			t.Fatalf("run %d: %v\n%s", i, err, out)
 		}
 	}
 }
 
-func optimiseOnFullDisk(dir string, seed uint64) error {
+func repackOnFullDisk(dir string, seed uint64) error {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(seed, 6))
 	o := Options{Now: time.Now, Warn: func(w string) { fmt.Println("warning:", w) }}
@@ -307,7 +307,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		if err := os.WriteFile(ballast, make([]byte, max(0, free-rng.Int64N(12<<20))), 0o666); err != nil {
 			return err
 		}
-		if err := optimiseAll(dir); errors.Is(err, syscall.ENOSPC) {
+		if err := repackAll(dir); errors.Is(err, syscall.ENOSPC) {
 			failed++
 		} else if err != nil {
 			return err
@@ -324,7 +324,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		return fmt.Errorf("ENOSPC in %d of 20 rounds, want some but not all", failed)
 	}
 
-	if err := optimiseAll(dir); err != nil {
+	if err := repackAll(dir); err != nil {
 		return err
 	}
 	if info, err := s.Volumes(ctx); err != nil || len(info) != 1 || info[0].Objects != len(published) {

@@ -31,7 +31,7 @@ func sampleSeal() *seal {
 
 func TestSeal(t *testing.T) {
 	want := sampleSeal()
-	for _, want.Optimised = range []bool{false, true} {
+	for _, want.Repacked = range []bool{false, true} {
 		got, err := decodeSeal(want.encode())
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("decodeSeal = %+v, %v; want %+v", got, err, want)
@@ -64,9 +64,9 @@ func resign(data []byte) []byte {
 func FuzzDecodeSeal(f *testing.F) {
 	f.Add(sampleSeal().encode())
 	f.Add((&seal{Session: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Created: time.Unix(0, 0).UTC()}).encode())
-	optimised := sampleSeal()
-	optimised.Optimised = true
-	f.Add(optimised.encode())
+	repacked := sampleSeal()
+	repacked.Repacked = true
+	f.Add(repacked.encode())
 	f.Add([]byte("kist volume 2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, data := range [][]byte{data, resign(data)} {

@@ -119,7 +119,7 @@ func (s *Store) nextGroup() ([]*sealed, error) {
 // volumes. It keeps a volume with an object that has no readable copy, and returns the
 // number of removed volumes. The caller holds the maintenance lock.
 func (s *Store) mergeVolumes(ctx context.Context, volumes []*sealed) (int, error) {
-	c := &copier{store: s, optimised: true, single: true}
+	c := &copier{store: s, allRepacked: true, single: true}
 	defer c.abandon()
 	for _, v := range volumes {
 		info, err := v.describe()

@@ -83,7 +83,7 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 		Objects:        uint64(w.table.n),
 		Raw:            uint64(w.raw),
 		Stored:         uint64(w.stored),
-		Optimised:      w.optimised,
+		Repacked:       w.repacked,
 		BadgerManifest: manifest,
 	}
 
@@ -193,7 +193,7 @@ type seal struct {
 	Objects        uint64
 	Raw            uint64     // bytes of the objects
 	Stored         uint64     // bytes of the stored values
-	Optimised      bool       // the objects are stored as small as possible
+	Repacked       bool       // the objects are stored as small as possible
 	Files          []sealFile // sorted by name; all but SEAL itself
 	BadgerManifest []byte     // copy of MANIFEST
 }
@@ -219,7 +219,7 @@ func (s *seal) encode() []byte {
 	fmt.Fprintf(&b, "session %s\n", s.Session)
 	fmt.Fprintf(&b, "created %s\n", s.Created.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "objects %d\nraw %d\nstored %d\n", s.Objects, s.Raw, s.Stored)
-	if s.Optimised {
+	if s.Repacked {
 		fmt.Fprintln(&b, "optimised")
 	}
 	for _, f := range s.Files {
@@ -290,7 +290,7 @@ func (s *seal) decodeLine(word, rest string) (err error) {
 	case "stored":
 		_, err = fmt.Sscanf(rest, "%d", &s.Stored)
 	case "optimised":
-		s.Optimised = true
+		s.Repacked = true
 	case wordFile, wordLog:
 		err = s.addFile(rest)
 	case "manifest":

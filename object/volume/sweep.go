@@ -167,7 +167,7 @@ func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) boo
 }
 
 func (w *Sweep) newRewriter(volumes []int, keep func(Place) bool) *rewriter {
-	r := &rewriter{Sweep: w, keep: keep, from: map[int]bool{}, copier: copier{store: w.store, optimised: true}}
+	r := &rewriter{Sweep: w, keep: keep, from: map[int]bool{}, copier: copier{store: w.store, allRepacked: true}}
 	for _, i := range volumes {
 		r.from[i] = true
 		r.addSource(w.volumes[i].v.info.Load())

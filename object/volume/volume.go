@@ -123,9 +123,9 @@ type Info struct {
 	// Evicted is true if the objects are on a remote: see [Sweep.Evict].
 	Evicted bool
 
-	// Optimised is true if [Sweep.Optimise] wrote the volume, or if it was copied from
+	// Repacked is true if [Sweep.Repack] wrote the volume, or if it was copied from
 	// such volumes.
-	Optimised bool
+	Repacked bool
 }
 
 // Volumes describes all volumes, newest first. If it cannot describe one, it returns an
@@ -191,7 +191,7 @@ func (v *sealed) describe() (*Info, error) {
 		return nil, err
 	}
 	info := &Info{Name: v.name, Session: s.Session, Created: s.Created,
-		Objects: int(s.Objects), Raw: int64(s.Raw), Stored: int64(s.Stored), Bytes: n, Optimised: s.Optimised}
+		Objects: int(s.Objects), Raw: int64(s.Raw), Stored: int64(s.Stored), Bytes: n, Repacked: s.Repacked}
 	for _, f := range s.Files {
 		info.Bytes += f.Size
 	}

@@ -26,7 +26,7 @@ type writer struct {
 	keep    bool      // sealVolume and abandon do not release the lock
 	created time.Time // time in the seal; zero stands for the time of sealing
 
-	optimised bool // the seal marks the volume as optimised
+	repacked bool // the seal marks the volume as repacked
 
 	logs *ingest.Writer
 	intake

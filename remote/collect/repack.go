@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
-	"github.com/kist-vcs/kist/object/optimise"
+	"github.com/kist-vcs/kist/object/repack"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -163,7 +163,7 @@ func (c *Collection) historyOrder(ctx context.Context, entries []pack.Entry) (it
 	slices.SortFunc(roots, object.Key.Compare)
 	seen := newEntrySet()
 	seen.addFiles(c.snap)
-	return optimise.Order(ctx, roots, optimise.OrderOptions{
+	return repack.Order(ctx, roots, repack.OrderOptions{
 		Nodes: reachableNodes{m},
 		Skips: c.snap.Records.Skips,
 		Meet: func(key object.Key) (number uint64, wanted, first bool) {
@@ -223,7 +223,7 @@ func (c *Collection) repackEntries(ctx context.Context, entries []pack.Entry, li
 		})
 	}
 
-	err = optimise.Run(ctx, pack.MaxChain, w.loadObjects, w.addObject)
+	err = repack.Run(ctx, pack.MaxChain, w.loadObjects, w.addObject)
 	if err == nil {
 		w.sendOpenPack()
 	}
@@ -237,7 +237,7 @@ func (c *Collection) repackEntries(ctx context.Context, entries []pack.Entry, li
 }
 
 // loadObjects loads all objects and passes each to next, chunks first, then nodes.
-func (w *repacker) loadObjects(ctx context.Context, next func(*optimise.Object) error) error {
+func (w *repacker) loadObjects(ctx context.Context, next func(*repack.Object) error) error {
 	for _, nodes := range []bool{false, true} {
 		for i := range w.orderedNumbers() {
 			if w.entriesToCopy[i].Key.Kind.IsNode() != nodes || w.loaded.Has(i) {
@@ -276,11 +276,11 @@ func (w *repacker) orderedNumbers() iter.Seq[int] {
 }
 
 // loadObject reads an object. If it is damaged, loadObject reads it from the remote once more.
-func (w *repacker) loadObject(ctx context.Context, e pack.Entry) (*optimise.Object, error) {
+func (w *repacker) loadObject(ctx context.Context, e pack.Entry) (*repack.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	o := &optimise.Object{Key: e.Key}
+	o := &repack.Object{Key: e.Key}
 	value, err := w.source.StoredValue(e)
 	if err == nil {
 		o.Data, err = w.source.Values.Decode(ctx, e, value, pack.Part{})
@@ -322,7 +322,7 @@ func (w *repacker) patchByID(e pack.Entry, value []byte) ([]byte, error) {
 
 // addObject adds an object to the open pack. It reports whether the next object starts another
 // pack.
-func (w *repacker) addObject(ctx context.Context, o *optimise.Object) (full bool, err error) {
+func (w *repacker) addObject(ctx context.Context, o *repack.Object) (full bool, err error) {
 	if nodes := o.Key.Kind.IsNode(); nodes != w.openHasNodes {
 		w.sendOpenPack()
 		w.openHasNodes = nodes

@@ -270,7 +270,7 @@ func TestRepackBesidePush(t *testing.T) {
 }
 
 // TestRepackDamaged checks that nothing is condemned if a reachable object is damaged, in a
-// pack to repack or in an repacked one.
+// pack to repack or in a repacked one.
 func TestRepackDamaged(t *testing.T) {
 	t.Parallel()
 	b := transfertest.NewRemote(t)

@@ -129,7 +129,7 @@ func TestPackVectors(t *testing.T) {
 	name := nameOf(0xab)
 	body, entries := build(t, name, samples(t))
 	one, oneEntry := build(t, name, samples(t)[:1])
-	optimised, optimisedEntries := buildWithPatches(t, name, append(samples(t), patchSamples(t)...))
+	repacked, patchedEntries := buildWithPatches(t, name, append(samples(t), patchSamples(t)...))
 	patches := badPatches(t, name)
 	values := make([]byte, 20)
 	bad := func(what, part string, data []byte) vector { return vector{Name: what, Part: part, data: data} }
@@ -145,7 +145,7 @@ func TestPackVectors(t *testing.T) {
 		bad("too short", "size", one[:100]),
 		bad("other magic", "header", edited(one, 0, 'K')),
 		bad("index file", "header", edited(one, 8, byte(remote.TypeIndex))),
-		{Name: "version 2", data: optimised, Packs: viewPacks([]Info{infoOf(name, optimised)}), Entries: viewEntries(optimisedEntries)},
+		{Name: "version 2", data: repacked, Packs: viewPacks([]Info{infoOf(name, repacked)}), Entries: viewEntries(patchedEntries)},
 		patches,
 		newer("newer version", edited(one, 9, 3)),
 		bad("version 0", "header", edited(one, 9, 0)),

@@ -20,11 +20,11 @@ import (
 	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
-// newDrafts returns a remote with drafts in optimised packs, and the entries of the patches.
+// newDrafts returns a remote with drafts in repacked packs, and the entries of the patches.
 func newDrafts(t testing.TB, inline bool) (o *transfertest.Origin, patches []pack.Entry) {
 	t.Helper()
 	o = transfertest.NewOrigin(t)
-	o.Inline, o.Optimised = inline, true
+	o.Inline, o.Repacked = inline, true
 	o.PushDrafts(12)
 	o.CollectUnreached()
 	patches = o.Patches()
@@ -81,7 +81,7 @@ func TestFetchPatches(t *testing.T) {
 func TestFetchSomePatches(t *testing.T) {
 	t.Parallel()
 	o := transfertest.NewOrigin(t)
-	o.Optimised = true
+	o.Repacked = true
 	commits := o.PushDrafts(12)
 	c := transfertest.NewClone(t, o.Blob)
 	old := *o.Head
@@ -107,7 +107,7 @@ func TestFetchPatchesFar(t *testing.T) {
 		t.Skip("slow, mostly in one goroutine")
 	}
 	o := transfertest.NewOrigin(t)
-	o.Optimised = true
+	o.Repacked = true
 
 	var list []transfertest.Sample
 	for i := range 11 {

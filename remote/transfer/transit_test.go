@@ -28,15 +28,15 @@ func transitRemotes(t *testing.T) map[string]*remotetest.Memory {
 		p.MustPush("main", at)
 	}
 
-	optimised := remotetest.NewMemory()
-	optimised.Restore(plain.Snapshot())
-	transfertest.MustCollect(t, optimised, collect.Options{Repack: true})
+	repacked := remotetest.NewMemory()
+	repacked.Restore(plain.Snapshot())
+	transfertest.MustCollect(t, repacked, collect.Options{Repack: true})
 	at = p.MakeGrown(7, at)
-	q := transfertest.NewPusher(t, optimised)
+	q := transfertest.NewPusher(t, repacked)
 	q.Local, q.ReadWriter = p.Local, p.Local
 	q.MustPush("main", at)
-	transfertest.NewCollector(t, optimised).DeleteBranch("many")
-	return map[string]*remotetest.Memory{"plain": plain, "optimised": optimised}
+	transfertest.NewCollector(t, repacked).DeleteBranch("many")
+	return map[string]*remotetest.Memory{"plain": plain, "repacked": repacked}
 }
 
 // TestWrongByteInTransit changes one byte of one reply, for each reply in turn. No operation
@@ -71,7 +71,7 @@ func TestWrongByteInTransit(t *testing.T) {
 			_, err := transfertest.CollectIn(t, b, nil, transfertest.AtOnce)
 			return err
 		},
-		"optimise": func(t *testing.T, b remote.Backend) error {
+		"repack": func(t *testing.T, b remote.Backend) error {
 			_, err := transfertest.CollectIn(t, b, nil, collect.Options{Repack: true})
 			return err
 		},

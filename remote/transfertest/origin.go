@@ -33,10 +33,10 @@ type Origin struct {
 	log  *rootlog.Log
 	Head *rootlog.State
 
-	Sent      map[object.Key]pack.Entry
-	PackSize  int  // bytes at which a pack of chunks ends
-	Inline    bool // entries go into roots, not into index files
-	Optimised bool // packs have patches
+	Sent     map[object.Key]pack.Entry
+	PackSize int  // bytes at which a pack of chunks ends
+	Inline   bool // entries go into roots, not into index files
+	Repacked bool // packs have patches
 }
 
 const MainRef = "refs/heads/main"
@@ -134,8 +134,8 @@ type Sample struct {
 }
 
 func (o *Origin) NewWriter() *packWriter {
-	w := &packWriter{Writer: pack.NewWriter(nil), patch: o.Optimised}
-	if o.Optimised {
+	w := &packWriter{Writer: pack.NewWriter(nil), patch: o.Repacked}
+	if o.Repacked {
 		w.ResetForPatches()
 	}
 	return w

@@ -94,7 +94,7 @@ func TestAutoRepack(t *testing.T) {
 		now = now.Add(24 * time.Hour)
 	}
 
-	optimised := func() (n int) {
+	repacked := func() (n int) {
 		t.Helper()
 		r, err := env.Open()
 		if err != nil {
@@ -107,7 +107,7 @@ func TestAutoRepack(t *testing.T) {
 		}
 
 		for _, info := range infos {
-			if info.Optimised {
+			if info.Repacked {
 				n++
 			}
 		}
@@ -118,24 +118,24 @@ func TestAutoRepack(t *testing.T) {
 	version()
 	now = now.Add(20 * 24 * time.Hour)
 	run(cli.ExitOK, "gc", "--auto")
-	if n := optimised(); n > 0 {
-		t.Errorf("below the default size: %d volumes are optimised, want 0", n)
+	if n := repacked(); n > 0 {
+		t.Errorf("below the default size: %d volumes are repacked, want 0", n)
 	}
 
 	now = now.Add(20 * 24 * time.Hour)
 	run(cli.ExitUsage, "config", "gc.auto-repack", "much")
 	run(cli.ExitOK, "config", "gc.auto-repack", "false")
 	run(cli.ExitOK, "gc", "--auto")
-	if n := optimised(); n > 0 {
-		t.Errorf("with gc.auto-repack false: %d volumes are optimised, want 0", n)
+	if n := repacked(); n > 0 {
+		t.Errorf("with gc.auto-repack false: %d volumes are repacked, want 0", n)
 	}
 
 	now = now.Add(20 * 24 * time.Hour)
 	run(cli.ExitOK, "config", "gc.auto-repack", "100B")
 	version()
 	run(cli.ExitOK, "gc", "--auto")
-	if n := optimised(); n != 1 {
-		t.Errorf("above gc.auto-repack: %d volumes are optimised, want 1", n)
+	if n := repacked(); n != 1 {
+		t.Errorf("above gc.auto-repack: %d volumes are repacked, want 1", n)
 	}
 	run(cli.ExitOK, "verify", "--read-data")
 }

@@ -59,7 +59,7 @@ KIST_GC_AUTO to 0 in the environment.`,
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be deleted")
 	flags.Var(cli.NewParsed(&o.PruneOlder, "14d", refs.ParseAge), "prune", "keep data stored within `AGE`: 14d, '2 weeks', now")
 	flags.Var(cli.NewParsed(&o.MaxWaste, "5%", parseWaste), "max-waste", "leave at most `N%` of garbage")
-	flags.BoolVar(&o.Optimise, "repack", false, "store similar objects as differences")
+	flags.BoolVar(&o.Repack, "repack", false, "store similar objects as differences")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is enough to do; print nothing")
 	flags.BoolVar(&o.SingleHost, "single-host", false, "work on a network file system that no other machine uses now")
 	cmd.MarkFlagsMutuallyExclusive("auto", "dry-run")

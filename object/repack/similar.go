@@ -1,4 +1,4 @@
-package optimise
+package repack
 
 import (
 	"encoding/binary"

@@ -39,10 +39,10 @@ func (w *world) versions(n int) {
 	}
 }
 
-// optimise collects garbage, repacks, and checks the store.
-func (w *world) optimise(o gc.PlanOptions) gc.Stats {
+// repack collects garbage, repacks, and checks the store.
+func (w *world) repack(o gc.PlanOptions) gc.Stats {
 	w.Helper()
-	o.Optimise = true
+	o.Repack = true
 	st := w.collect(o)
 	w.wantIntact()
 	return st
@@ -50,23 +50,23 @@ func (w *world) optimise(o gc.PlanOptions) gc.Stats {
 
 // Repacking stores versions as patches, also later versions. A second collection
 // changes nothing.
-func TestOptimise(t *testing.T) {
+func TestRepack(t *testing.T) {
 	w := newWorld(t, 21)
 	w.versions(20)
-	dry, err := w.plan(gc.PlanOptions{Optimise: true, DryRun: true})
+	dry, err := w.plan(gc.PlanOptions{Repack: true, DryRun: true})
 	w.check(err)
 	planned := dry.Stats()
 	dry.Close()
-	st := w.optimise(gc.PlanOptions{})
+	st := w.repack(gc.PlanOptions{})
 	if st.Repacked != 20 || st.Repacked != planned.Repacked || st.RepackedBytes != planned.RepackedBytes || st.Patches < 15 || st.After > st.Before/3 {
 		t.Errorf("first collection: %+v, planned %+v", st, planned)
 	}
-	again := w.optimise(gc.PlanOptions{})
+	again := w.repack(gc.PlanOptions{})
 	if again.Repacked != 0 || again.Written != 0 || again.After != st.After {
 		t.Errorf("second collection: %+v, want no change", again)
 	}
 	w.versions(5)
-	more := w.optimise(gc.PlanOptions{})
+	more := w.repack(gc.PlanOptions{})
 	if more.Repacked != 6 || more.Patches < 20 || more.After > st.After+5*2500 {
 		t.Errorf("with five more versions: %+v, before them %d bytes", more, st.After)
 	}
@@ -79,7 +79,7 @@ func TestOptimise(t *testing.T) {
 
 // Garbage in repacked volumes is removed when it is old enough. Repeated
 // repacking does not keep it young.
-func TestOptimiseGarbage(t *testing.T) {
+func TestRepackGarbage(t *testing.T) {
 	w := newWorld(t, 22)
 	w.versions(5)
 
@@ -88,7 +88,7 @@ func TestOptimiseGarbage(t *testing.T) {
 	for hour := range 16 {
 		w.now = w.now.Add(time.Hour)
 		w.versions(1)
-		st := w.optimise(gc.PlanOptions{PruneOlder: age})
+		st := w.repack(gc.PlanOptions{PruneOlder: age})
 		if st.After > 42_000 { // with 25,000 of the first versions and the garbage
 			t.Errorf("after %d hours: %+v, want at most 42000 bytes", hour+1, st)
 		}
@@ -98,7 +98,7 @@ func TestOptimiseGarbage(t *testing.T) {
 	}
 
 	w.commit() // garbage
-	st := w.optimise(gc.PlanOptions{})
+	st := w.repack(gc.PlanOptions{})
 	if reached := w.reached(); !maps.Equal(w.kept(), reached) || st.Live != int64(len(reached)) {
 		t.Errorf("%d objects are reachable, %d stored: %+v", len(reached), len(w.kept()), st)
 	}
@@ -119,21 +119,21 @@ func TestOptimiseGarbage(t *testing.T) {
 
 // Repacking skips young volumes if Idle is set, too few bytes, and content that
 // does not compress.
-func TestOptimiseIdle(t *testing.T) {
+func TestRepackIdle(t *testing.T) {
 	w := newWorld(t, 23)
 	w.versions(6)
 
 	for name, o := range map[string]gc.PlanOptions{
-		"young": {Idle: true, PruneOlder: time.Hour}, "too little": {MinOptimise: 1 << 20},
+		"young": {Idle: true, PruneOlder: time.Hour}, "too little": {MinRepack: 1 << 20},
 	} {
-		if st := w.optimise(o); st.Repacked != 0 {
+		if st := w.repack(o); st.Repacked != 0 {
 			t.Errorf("%s: %+v, want nothing repacked", name, st)
 		}
 	}
 
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
-	if st := w.optimise(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinOptimise: 1000}); st.Repacked != 6 {
+	if st := w.repack(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinRepack: 1000}); st.Repacked != 6 {
 		t.Errorf("Idle: %+v, want the six old volumes repacked", st)
 	}
 
@@ -152,13 +152,13 @@ func TestOptimiseIdle(t *testing.T) {
 	}
 
 	film.roots["film"] = film.finish(session, tree)
-	if st := film.optimise(gc.PlanOptions{}); st.Repacked != 0 {
+	if st := film.repack(gc.PlanOptions{}); st.Repacked != 0 {
 		t.Errorf("media: %+v, want nothing repacked", st)
 	}
 }
 
 // Nothing is removed if an object to repack is damaged.
-func TestOptimiseDamaged(t *testing.T) {
+func TestRepackDamaged(t *testing.T) {
 	w := newWorld(t, 25)
 	w.versions(3)
 	before := w.kept()
@@ -170,7 +170,7 @@ func TestOptimiseDamaged(t *testing.T) {
 	w.check(os.Chmod(logs[0], 0o644))
 	w.check(os.WriteFile(logs[0], data, 0o644))
 	w.reopen()
-	p, err := w.plan(gc.PlanOptions{Optimise: true})
+	p, err := w.plan(gc.PlanOptions{Repack: true})
 	if err == nil {
 		err = p.Apply(context.Background())
 		p.Close()
@@ -205,16 +205,16 @@ func (w *world) storeAgain(keys map[object.Key]bool) {
 	w.reopen()
 }
 
-// Objects with copies in an optimised and in a plain volume stay if gc removes
+// Objects with copies in a repacked and in a plain volume stay if gc removes
 // both volumes. Some of the objects are live, and one is only young.
-func TestOptimisedCopies(t *testing.T) {
+func TestRepackCopies(t *testing.T) {
 	w := newWorld(t, 26)
 	w.versions(1)
 	first := w.roots["versions"]
 	w.versions(5)
 	half := w.roots["versions"]
 	w.versions(6)
-	w.optimise(gc.PlanOptions{})
+	w.repack(gc.PlanOptions{})
 	w.storeAgain(w.kept())
 	w.roots["versions"] = half
 	if st := w.collect(gc.PlanOptions{}); st.Rewritten != 2 {
@@ -234,7 +234,7 @@ func TestOptimisedCopies(t *testing.T) {
 	}
 	again[young] = true
 	w.storeAgain(again)
-	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour}); st.Repacked != 2 {
+	if st := w.repack(gc.PlanOptions{PruneOlder: time.Hour}); st.Repacked != 2 {
 		t.Errorf("%+v, want both volumes repacked", st)
 	}
 	if !w.kept()[young] {
@@ -270,7 +270,7 @@ func TestYoungCopy(t *testing.T) {
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
 	w.storeAgain(map[object.Key]bool{young: true, w.roots["versions"]: true})
-	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Repacked != 2 || st.Rewritten != 0 {
+	if st := w.repack(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Repacked != 2 || st.Rewritten != 0 {
 		t.Errorf("%+v, want two volumes repacked and none rewritten", st)
 	}
 	w.collect(gc.PlanOptions{PruneOlder: time.Hour})
@@ -295,7 +295,7 @@ func TestCopyAppears(t *testing.T) {
 		}
 		return gc.Needed{Roots: []gc.Root{{Key: chunk}, {Key: film}, {Key: late}}, Records: w.records.At(w.now)}, nil
 	}
-	p, err := gc.NewPlan(t.Context(), w.store, needs, gc.PlanOptions{Now: w.now, Optimise: true})
+	p, err := gc.NewPlan(t.Context(), w.store, needs, gc.PlanOptions{Now: w.now, Repack: true})
 	w.check(err)
 	w.check(p.Apply(t.Context()))
 	p.Close()
@@ -314,7 +314,7 @@ func TestHealedBase(t *testing.T) {
 	for _, name := range []string{"one", "another"} {
 		w.roots[name] = w.withBeside(w.version())
 	}
-	w.optimise(gc.PlanOptions{})
+	w.repack(gc.PlanOptions{})
 	look, err := w.store.Inventory(t.Context())
 	w.check(err)
 

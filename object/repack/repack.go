@@ -1,7 +1,7 @@
-// Package optimise stores many objects in little space. [Order] puts similar
+// Package repack stores many objects in little space. [Order] puts similar
 // objects near each other. [Run] makes each object a patch of a similar one before
 // it, or else compresses it as well as it can.
-package optimise
+package repack
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type Object struct {
 	Data   []byte // Run keeps it for a while; the caller no longer changes it
 	Stored []byte // the old stored value (package object/frame); nil if it is unknown
 
-	// Best is true if Stored was optimised before, so that compressing it once more
+	// Best is true if Stored was repacked before, so that compressing it once more
 	// gains nothing. A patch of another object may still be smaller.
 	Best bool
 
@@ -201,7 +201,7 @@ func (e *encoder) encodeObject(o *Object) {
 
 // suffices reports whether a patch of n bytes is so small that compressing the
 // object cannot gain much: it has at most half of the stored bytes, or at most
-// twice those of an optimised patch.
+// twice those of a repacked patch.
 func (o *Object) suffices(n int) bool {
 	if _, patched := frame.Base(o.Stored); patched {
 		return o.Best && n <= 2*len(o.Stored)

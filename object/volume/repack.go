@@ -7,16 +7,16 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/keys"
-	"github.com/kist-vcs/kist/object/optimise"
+	"github.com/kist-vcs/kist/object/repack"
 )
 
-// OptimiseOptions configure [Sweep.Optimise].
-type OptimiseOptions struct {
+// RepackOptions configure [Sweep.Repack].
+type RepackOptions struct {
 	// Keep reports whether an object is kept, as for [Sweep.Rewrite].
 	Keep func(Place) bool
 
 	// Order yields the places of objects (number of the volume, and index in it) in the
-	// best order to write them, for example from package optimise. Optimise skips
+	// best order to write them, for example from package repack. Repack skips
 	// places in other volumes, objects that are not kept, and repeated places. It writes
 	// all other objects last, in the order of the logs. Order may be nil.
 	Order iter.Seq2[int, int]
@@ -26,8 +26,8 @@ type OptimiseOptions struct {
 	Progress func(stored int64)
 }
 
-// Optimised are the totals of [Sweep.Optimise].
-type Optimised struct {
+// RepackStats are the totals of [Sweep.Repack].
+type RepackStats struct {
 	Written int   // volumes written
 	Objects int64 // objects in them
 	Patches int64 // objects stored as patches
@@ -35,53 +35,53 @@ type Optimised struct {
 	After   int64 // bytes of the new ones
 }
 
-// Optimise is [Sweep.Rewrite] with smaller stored values: patches of similar objects, or
-// values of the best compression (see package optimise). It reuses stored patches whose
-// base is still the best, and compressed values of optimised volumes. The new volumes are
-// marked as optimised. Keep and Order are called from one goroutine at a time, and
+// Repack is [Sweep.Rewrite] with smaller stored values: patches of similar objects, or
+// values of the best compression (see package repack). It reuses stored patches whose
+// base is still the best, and compressed values of repacked volumes. The seals of the new
+// volumes say so. Keep and Order are called from one goroutine at a time, and
 // Progress from another one.
-func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) (Optimised, error) {
-	r := &optimiser{rewriter: w.newRewriter(volumes, o.Keep), o: o, passed: map[int]keys.Set{}}
-	r.optimised = true
+func (w *Sweep) Repack(ctx context.Context, volumes []int, o RepackOptions) (RepackStats, error) {
+	r := &repacker{rewriter: w.newRewriter(volumes, o.Keep), options: o, loaded: map[int]keys.Set{}}
+	r.allRepacked = true
 	for _, i := range volumes {
-		r.passed[i] = keys.NewSet(w.volumes[i].o.index.Len())
+		r.loaded[i] = keys.NewSet(w.volumes[i].o.index.Len())
 	}
-	err := optimise.Run(ctx, maxChain, func(ctx context.Context, next func(*optimise.Object) error) error {
-		return r.readInOrder(ctx, volumes, next)
+	err := repack.Run(ctx, maxChain, func(ctx context.Context, next func(*repack.Object) error) error {
+		return r.loadObjects(ctx, volumes, next)
 	}, r.writeObject)
 	if err == nil {
 		err = r.sealAndCheck(ctx, volumes)
 	}
 	r.abandon()
 	if err != nil {
-		err = fmt.Errorf("optimise volumes: %w", err)
+		err = fmt.Errorf("repack volumes: %w", err)
 	}
-	r.done.Written = len(r.written)
-	return r.done, err
+	r.stats.Written = len(r.written)
+	return r.stats, err
 }
 
-// optimiser is one call of Optimise.
-type optimiser struct {
+// repacker is one call of Repack.
+type repacker struct {
 	*rewriter
-	o      OptimiseOptions
-	passed map[int]keys.Set // the objects that were read, by number of the volume
-	done   Optimised
+	options RepackOptions
+	loaded  map[int]keys.Set // the objects that were read, by number of the volume
+	stats   RepackStats
 }
 
-// readInOrder calls each for the objects to write, in order.
-func (r *optimiser) readInOrder(ctx context.Context, volumes []int, each func(*optimise.Object) error) error {
+// loadObjects loads the objects to write and passes each to use, in order.
+func (r *repacker) loadObjects(ctx context.Context, volumes []int, use func(*repack.Object) error) error {
 	next := func(i int, rec keys.Record) error {
-		r.passed[i].Add(rec.Index)
+		r.loaded[i].Add(rec.Index)
 		o, err := r.loadObject(ctx, i, rec)
 		if o == nil || err != nil {
 			return err
 		}
-		return each(o)
+		return use(o)
 	}
 
-	if r.o.Order != nil {
-		for i, index := range r.o.Order {
-			if !r.from[i] || index < 0 || index >= r.volumes[i].o.index.Len() || r.passed[i].Has(index) {
+	if r.options.Order != nil {
+		for i, index := range r.options.Order {
+			if !r.from[i] || index < 0 || index >= r.volumes[i].o.index.Len() || r.loaded[i].Has(index) {
 				continue
 			}
 			rec, err := r.volumes[i].o.index.At(index)
@@ -99,7 +99,7 @@ func (r *optimiser) readInOrder(ctx context.Context, volumes []int, each func(*o
 
 	for _, i := range volumes {
 		err := r.inLogOrder(ctx, i, func(rec keys.Record) error {
-			if r.passed[i].Has(rec.Index) {
+			if r.loaded[i].Has(rec.Index) {
 				return nil
 			}
 			return next(i, rec)
@@ -112,7 +112,7 @@ func (r *optimiser) readInOrder(ctx context.Context, volumes []int, each func(*o
 }
 
 // loadObject reads an object of volume i. It returns nil if another copy may replace the object.
-func (r *optimiser) loadObject(ctx context.Context, i int, rec keys.Record) (*optimise.Object, error) {
+func (r *repacker) loadObject(ctx context.Context, i int, rec keys.Record) (*repack.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (r *optimiser) loadObject(ctx context.Context, i int, rec keys.Record) (*op
 	}
 
 	e := r.volumes[i]
-	o := &optimise.Object{Key: rec.Key, Best: e.v.info.Load().Optimised}
+	o := &repack.Object{Key: rec.Key, Best: e.v.info.Load().Repacked}
 	var err error
 	if o.Stored, err = e.o.storedValue(rec, nil); err == nil {
 		o.Data, err = e.v.decodeValue(nil, rec, o.Stored, nil)
@@ -139,24 +139,24 @@ func (r *optimiser) loadObject(ctx context.Context, i int, rec keys.Record) (*op
 
 // writeObject adds an object to the volume that is being written, unless it was added before.
 // It reports whether the volume is full.
-func (r *optimiser) writeObject(ctx context.Context, o *optimise.Object) (full bool, err error) {
+func (r *repacker) writeObject(ctx context.Context, o *repack.Object) (full bool, err error) {
 	if has, err := r.hasCopied(o.Key); has || err != nil {
 		return false, err
 	}
 
 	patched := o.Fit(func(base object.Key) bool { return r.w != nil && r.w.takesPatch(base) })
-	r.done.Objects++
+	r.stats.Objects++
 	if patched {
-		r.done.Patches++
+		r.stats.Patches++
 	}
-	r.done.Before += int64(len(o.Stored))
-	r.done.After += int64(len(o.Value))
+	r.stats.Before += int64(len(o.Stored))
+	r.stats.After += int64(len(o.Value))
 
 	if err := r.addValue(ctx, o.Key, copyValue(o.Value), len(o.Data)); err != nil {
 		return false, err
 	}
-	if r.o.Progress != nil {
-		r.o.Progress(int64(len(o.Stored)))
+	if r.options.Progress != nil {
+		r.options.Progress(int64(len(o.Stored)))
 	}
 	return r.w == nil, nil
 }

@@ -1,4 +1,4 @@
-package optimise_test
+package repack_test
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/object/optimise"
+	"github.com/kist-vcs/kist/object/repack"
 )
 
 // TestOrder checks the order of objects: chunks, then trees, then commits. Versions of a path
@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 	find := func(wanted func(object.Kind) bool) (list []object.Key) {
 		t.Helper()
 		seen := map[object.Key]bool{}
-		places, err := optimise.Order(ctx, roots, optimise.OrderOptions{
+		places, err := repack.Order(ctx, roots, repack.OrderOptions{
 			Nodes: store,
 			Skips: func(_, link object.Key) bool { return link == skipped },
 			Meet: func(key object.Key) (uint64, bool, bool) {
@@ -116,7 +116,7 @@ func TestOrder(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := optimise.Order(cancelled, roots, optimise.OrderOptions{}); err != context.Canceled {
+	if _, err := repack.Order(cancelled, roots, repack.OrderOptions{}); err != context.Canceled {
 		t.Errorf("Order with a cancelled context: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package optimise_test
+package repack_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
-	"github.com/kist-vcs/kist/object/optimise"
+	"github.com/kist-vcs/kist/object/repack"
 )
 
 const depth = 8
@@ -33,7 +33,7 @@ func (p *place) takes(base object.Key) bool {
 }
 
 // add adds an object, and checks that its value decodes to it.
-func (p *place) add(o *optimise.Object) {
+func (p *place) add(o *repack.Object) {
 	p.Helper()
 	patched := o.Fit(p.takes)
 	id, isPatch := frame.Base(o.Value)
@@ -78,19 +78,19 @@ func texts(rng *rand.Rand, count, versions int) (list [][]byte) {
 
 // pass runs objects through Run. List has their data, and stored returns their stored values.
 // Write reports whether a new place begins.
-func pass(t testing.TB, list [][]byte, stored func(i int) ([]byte, bool), write func(i int, o *optimise.Object) bool) {
+func pass(t testing.TB, list [][]byte, stored func(i int) ([]byte, bool), write func(i int, o *repack.Object) bool) {
 	t.Helper()
 	n := 0
-	err := optimise.Run(t.Context(), depth, func(ctx context.Context, next func(*optimise.Object) error) error {
+	err := repack.Run(t.Context(), depth, func(ctx context.Context, next func(*repack.Object) error) error {
 		for i, data := range list {
-			o := &optimise.Object{Key: object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, Data: data}
+			o := &repack.Object{Key: object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, Data: data}
 			o.Stored, o.Best = stored(i)
 			if err := next(o); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, func(_ context.Context, o *optimise.Object) (bool, error) {
+	}, func(_ context.Context, o *repack.Object) (bool, error) {
 		if o.Key.ID != object.Sum(list[n]) {
 			t.Fatalf("write of object %d: %s, want the order of reading", n, o.Key)
 		}
@@ -109,7 +109,7 @@ func TestRun(t *testing.T) {
 	list := texts(rand.New(rand.NewPCG(1, 1)), 5, 40)
 	p := newPlace(t)
 	values := make([][]byte, len(list))
-	pass(t, list, unknown, func(i int, o *optimise.Object) bool {
+	pass(t, list, unknown, func(i int, o *repack.Object) bool {
 		p.add(o)
 		values[i] = o.Value
 		return false
@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d patches, %d bytes; want at least 160, at most %d bytes", p.patches, p.bytes, 5000*40)
 	}
 	again := newPlace(t)
-	pass(t, list, func(i int) ([]byte, bool) { return values[i], true }, func(i int, o *optimise.Object) bool {
+	pass(t, list, func(i int) ([]byte, bool) { return values[i], true }, func(i int, o *repack.Object) bool {
 		again.add(o)
 		if string(o.Value) != string(values[i]) {
 			t.Errorf("second run: object %d has another value", i)
@@ -139,7 +139,7 @@ func TestRunPlaces(t *testing.T) {
 	for round := range 2 {
 		p := newPlace(t)
 		patches := 0
-		pass(t, list, func(i int) ([]byte, bool) { return values[i], round > 0 }, func(i int, o *optimise.Object) bool {
+		pass(t, list, func(i int) ([]byte, bool) { return values[i], round > 0 }, func(i int, o *repack.Object) bool {
 			p.add(o)
 			values[i] = o.Value
 			full := i%(2500+100*round) == 2000
@@ -161,17 +161,17 @@ func TestRunFails(t *testing.T) {
 	list := texts(rand.New(rand.NewPCG(3, 1)), 1, 3000)
 	for _, at := range []string{"read", "write"} {
 		n := 0
-		err := optimise.Run(t.Context(), depth, func(ctx context.Context, next func(*optimise.Object) error) error {
+		err := repack.Run(t.Context(), depth, func(ctx context.Context, next func(*repack.Object) error) error {
 			for i, data := range list {
 				if at == "read" && i == 2000 {
 					return failed
 				}
-				if err := next(&optimise.Object{Key: object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, Data: data}); err != nil {
+				if err := next(&repack.Object{Key: object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, Data: data}); err != nil {
 					return err
 				}
 			}
 			return nil
-		}, func(_ context.Context, o *optimise.Object) (bool, error) {
+		}, func(_ context.Context, o *repack.Object) (bool, error) {
 			if n++; at == "write" && n == 100 {
 				return false, failed
 			}

@@ -50,8 +50,8 @@ func orderOf(t testing.TB, w *Sweep, list []stored) iter.Seq2[int, int] {
 
 func keepAll(Place) bool { return true }
 
-// optimised replaces volumes by optimised ones.
-func optimised(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOptions) Optimised {
+// repacked replaces volumes by repacked ones.
+func repacked(t testing.TB, s *Store, volumes []int, o func(*Sweep) RepackOptions) RepackStats {
 	t.Helper()
 	w, err := s.Sweep(t.Context(), SweepOptions{})
 	if err != nil {
@@ -59,7 +59,7 @@ func optimised(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOpt
 	}
 	defer w.Close()
 	before := w.Len()
-	done, err := w.Optimise(t.Context(), volumes, o(w))
+	done, err := w.Repack(t.Context(), volumes, o(w))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +70,14 @@ func optimised(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOpt
 		t.Errorf("%d volumes, want %d old and %d new ones", w.Len(), before, done.Written)
 	}
 	for i := before; i < w.Len(); i++ {
-		if v := w.Volume(i); !v.Optimised {
-			t.Errorf("new volume %d: %+v, want it optimised", i, v)
+		if v := w.Volume(i); !v.Repacked {
+			t.Errorf("new volume %d: %+v, want it repacked", i, v)
 		}
 	}
 	return done
 }
 
-func TestOptimise(t *testing.T) {
+func TestRepack(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, testOptions(t))
 	list := storeVersions(t, s, 1, 0, 20)
@@ -89,11 +89,11 @@ func TestOptimise(t *testing.T) {
 	newest := slices.Clone(list)
 	slices.Reverse(newest)
 	var before int64
-	done := optimised(t, s, all(3), func(w *Sweep) OptimiseOptions {
-		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, newest), Progress: func(n int64) { before += n }}
+	done := repacked(t, s, all(3), func(w *Sweep) RepackOptions {
+		return RepackOptions{Keep: keepAll, Order: orderOf(t, w, newest), Progress: func(n int64) { before += n }}
 	})
 	if done.Written != 1 || done.Objects != 70 || done.Patches < 30 || done.Before != before || done.After > done.Before-80_000 {
-		t.Errorf("Optimise: %+v; want one volume, 70 objects, many patches, before %d", done, before)
+		t.Errorf("Repack: %+v; want one volume, 70 objects, many patches, before %d", done, before)
 	}
 	if raw, stored, err := s.StoredSize(t.Context(), newest[0].key); err != nil || stored < raw/10 {
 		t.Errorf("the newest version takes %d of %d bytes, %v; want no patch", stored, raw, err)
@@ -104,15 +104,15 @@ func TestOptimise(t *testing.T) {
 		wantSound(t, s)
 	}
 
-	// With more versions, Optimise makes more patches.
+	// With more versions, Repack makes more patches.
 	more := storeVersions(t, s, 1, 40, 50)
-	again := optimised(t, s, all(2), func(w *Sweep) OptimiseOptions {
+	again := repacked(t, s, all(2), func(w *Sweep) RepackOptions {
 		newest := slices.Concat(list, more)
 		slices.Reverse(newest)
-		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, newest)}
+		return RepackOptions{Keep: keepAll, Order: orderOf(t, w, newest)}
 	})
 	if again.Objects != 80 || again.Patches < done.Patches+8 || again.After > done.After*3/2 {
-		t.Errorf("second Optimise: %+v after %+v; want 80 objects and more patches", again, done)
+		t.Errorf("second Repack: %+v after %+v; want 80 objects and more patches", again, done)
 	}
 	wantVersions(t, s, slices.Concat(list, more)...)
 	wantSeries(t, s, 1, 0, 30)
@@ -120,23 +120,23 @@ func TestOptimise(t *testing.T) {
 	wantNames(t, s)
 }
 
-// TestOptimiseKeeps checks that Optimise skips objects that are not kept, and objects that
+// TestRepackKeeps checks that Repack skips objects that are not kept, and objects that
 // another volume has.
-func TestOptimiseKeeps(t *testing.T) {
+func TestRepackKeeps(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	other := storeVersions(t, s, 1, 0, 4)
 	writeVolume(t, s, chainOf(t, 1, 8)...)
 	writeVolume(t, s, plainVersion(1, 8), plainVersion(1, 7), patchVersion(t, 1, 9, 8))
 	last, _ := version(1, 9)
-	done := optimised(t, s, []int{0, 1}, func(w *Sweep) OptimiseOptions { // the two newest
+	done := repacked(t, s, []int{0, 1}, func(w *Sweep) RepackOptions { // the two newest
 		places, err := w.Find(last, nil)
 		if err != nil || len(places) != 1 {
 			t.Fatalf("find %s: %v, %v; want one place", last, places, err)
 		}
-		return OptimiseOptions{Keep: func(at Place) bool { return at.Volume != places[0].Volume || at.Index != places[0].Index }}
+		return RepackOptions{Keep: func(at Place) bool { return at.Volume != places[0].Volume || at.Index != places[0].Index }}
 	})
 	if done.Objects != 5 {
-		t.Errorf("Optimise: %+v, want 5 objects", done)
+		t.Errorf("Repack: %+v, want 5 objects", done)
 	}
 	for i := range 9 {
 		wantVersions(t, s, plainVersion(1, i))
@@ -148,9 +148,9 @@ func TestOptimiseKeeps(t *testing.T) {
 	wantSound(t, s)
 }
 
-// TestOptimiseFullVolumes checks that patches have their bases in the same volume, also if
-// Optimise fills several.
-func TestOptimiseFullVolumes(t *testing.T) {
+// TestRepackFullVolumes checks that patches have their bases in the same volume, also if
+// Repack fills several.
+func TestRepackFullVolumes(t *testing.T) {
 	o := testOptions(t)
 	o.MaxObjects = 7
 	s := openStore(t, t.TempDir(), o)
@@ -159,13 +159,13 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := optimised(t, s, all(len(l.volumes)), func(w *Sweep) OptimiseOptions {
-		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, list)}
+	done := repacked(t, s, all(len(l.volumes)), func(w *Sweep) RepackOptions {
+		return RepackOptions{Keep: keepAll, Order: orderOf(t, w, list)}
 	})
 	// The number of patches varies. It is 29 if all objects are read before the first is
 	// written. The reader may notice a full volume late, which costs some patches.
 	if done.Objects != 40 || done.Written != 6 || done.Patches < 10 {
-		t.Errorf("Optimise: %+v; want 40 objects, 6 volumes, at least 10 patches", done)
+		t.Errorf("Repack: %+v; want 40 objects, 6 volumes, at least 10 patches", done)
 	}
 	wantVersions(t, s, list...)
 	wantSound(t, s)
@@ -177,14 +177,14 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	}
 }
 
-// TestOptimiseOrder checks that Optimise ignores wrong, repeated and missing places in the
+// TestRepackOrder checks that Repack ignores wrong, repeated and missing places in the
 // order, and writes all objects.
-func TestOptimiseOrder(t *testing.T) {
+func TestRepackOrder(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := storeVersions(t, s, 1, 0, 10)
 	storeVersions(t, s, 2, 0, 1)
-	done := optimised(t, s, []int{1}, func(*Sweep) OptimiseOptions {
-		return OptimiseOptions{Keep: keepAll, Order: func(yield func(int, int) bool) {
+	done := repacked(t, s, []int{1}, func(*Sweep) RepackOptions {
+		return RepackOptions{Keep: keepAll, Order: func(yield func(int, int) bool) {
 			for _, at := range [][2]int{{1, 5}, {1, 5}, {0, 0}, {7, 7}, {-1, 0}, {1, -1}, {1, 10}, {1, 0}} {
 				if !yield(at[0], at[1]) {
 					return
@@ -193,15 +193,15 @@ func TestOptimiseOrder(t *testing.T) {
 		}}
 	})
 	if done.Objects != 10 {
-		t.Errorf("Optimise: %+v, want 10 objects", done)
+		t.Errorf("Repack: %+v, want 10 objects", done)
 	}
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 }
 
-// TestOptimiseDamaged checks that Optimise reads a damaged object from another volume. If
+// TestRepackDamaged checks that Repack reads a damaged object from another volume. If
 // there is no other copy, it fails, and all volumes stay.
-func TestOptimiseDamaged(t *testing.T) {
+func TestRepackDamaged(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := chainOf(t, 1, 4)
 	volume := writeVolume(t, s, list...)
@@ -211,25 +211,25 @@ func TestOptimiseDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damage *object.CorruptError
-	if _, err := w.Optimise(t.Context(), []int{0}, OptimiseOptions{Keep: keepAll}); !errors.As(err, &damage) {
-		t.Errorf("Optimise of a damaged volume: %v, want a CorruptError", err)
+	if _, err := w.Repack(t.Context(), []int{0}, RepackOptions{Keep: keepAll}); !errors.As(err, &damage) {
+		t.Errorf("Repack of a damaged volume: %v, want a CorruptError", err)
 	}
 	w.Close()
 	wantNames(t, s)
 	wantVersions(t, s, list[0])
 
 	writeVolume(t, s, plainVersion(1, 1))
-	optimised(t, s, all(2), func(*Sweep) OptimiseOptions { return OptimiseOptions{Keep: keepAll} })
+	repacked(t, s, all(2), func(*Sweep) RepackOptions { return RepackOptions{Keep: keepAll} })
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 }
 
 func init() {
-	children["optimise"] = func(args []string) error { return optimiseAll(args[0]) }
+	children["repack"] = func(args []string) error { return repackAll(args[0]) }
 }
 
-// optimiseAll replaces all volumes by one optimised volume.
-func optimiseAll(dir string) error {
+// repackAll replaces all volumes by one repacked volume.
+func repackAll(dir string) error {
 	ctx := context.Background()
 	s, err := Open(dir, Options{Now: time.Now})
 	if err != nil {
@@ -244,26 +244,26 @@ func optimiseAll(dir string) error {
 	if _, err := w.EmptyTrash(ctx); err != nil {
 		return err
 	}
-	if w.Len() == 1 && w.Volume(0).Optimised {
+	if w.Len() == 1 && w.Volume(0).Repacked {
 		return nil
 	}
 	volumes := all(w.Len())
-	if _, err := w.Optimise(ctx, volumes, OptimiseOptions{Keep: keepAll}); err != nil {
+	if _, err := w.Repack(ctx, volumes, RepackOptions{Keep: keepAll}); err != nil {
 		return err
 	}
 	return w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: volumes}, nil })
 }
 
-// TestOptimiseKilledAtCalls kills Optimise at system calls that change the disk. Nothing is
+// TestRepackKilledAtCalls kills Repack at system calls that change the disk. Nothing is
 // lost, and the next run completes the work.
-func TestOptimiseKilledAtCalls(t *testing.T) {
-	sweepKilled(t, "optimise", optimiseAll, func(s *Store, ended bool) {
+func TestRepackKilledAtCalls(t *testing.T) {
+	sweepKilled(t, "repack", repackAll, func(s *Store, ended bool) {
 		for i := range 30 {
 			wantVersions(t, s, plainVersion(1, i))
 		}
 		wantSeries(t, s, 1, 0, 20)
-		if info, err := s.Volumes(t.Context()); ended && (err != nil || len(info) != 1 || !info[0].Optimised || info[0].Objects != 50) {
-			t.Errorf("volumes: %+v, %v; want an optimised one with 50 objects", info, err)
+		if info, err := s.Volumes(t.Context()); ended && (err != nil || len(info) != 1 || !info[0].Repacked || info[0].Objects != 50) {
+			t.Errorf("volumes: %+v, %v; want a repacked one with 50 objects", info, err)
 		}
 	}, func(s *Store) {
 		writeVolume(t, s, chainOf(t, 1, 5)...) // some objects are patches already
@@ -272,8 +272,8 @@ func TestOptimiseKilledAtCalls(t *testing.T) {
 	})
 }
 
-// TestOptimiseStopped checks that a cancelled Optimise leaves no files.
-func TestOptimiseStopped(t *testing.T) {
+// TestRepackStopped checks that a cancelled Repack leaves no files.
+func TestRepackStopped(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := storeVersions(t, s, 1, 0, 30)
 	step := 1
@@ -287,7 +287,7 @@ func TestOptimiseStopped(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
-		_, err = w.Optimise(ctx, []int{0}, OptimiseOptions{Keep: keepAll, Progress: func(int64) {
+		_, err = w.Repack(ctx, []int{0}, RepackOptions{Keep: keepAll, Progress: func(int64) {
 			if n++; n == stop {
 				cancel()
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 // CommitTree returns the tree of a commit, zero for none. The error is an
-// [*ExpiredError] if its content has expired.
+// [*object.AbsentError] if its content has expired.
 func CommitTree(ctx context.Context, r *Repository, commit object.ID) (object.ID, error) {
 	if err := CheckUsable(ctx, r, commit); err != nil || commit.IsZero() {
 		return object.ID{}, err
@@ -168,57 +168,37 @@ func CheckBranchLost(r *Repository, branch string) error {
 	return refs.Damaged(refs.Heads+branch, fmt.Errorf("missing, its log says that it is at %s", log[0].New))
 }
 
-// ErrExpired is matched by every [*ExpiredError].
-var ErrExpired = errors.New("the content has expired")
+// Reasons that match [object.ErrExpired]. Each needs other advice.
+var (
+	ErrExpiredHead = fmt.Errorf("%w, and HEAD is there", object.ErrExpired)
+	ErrExpiredBase = fmt.Errorf("%w at a merge base", object.ErrExpired)
+	ErrExpiredGone = fmt.Errorf("%w and was removed", object.ErrExpired)
+)
 
-// ExpiredError means that the content of a commit is needed and has expired. It
-// matches [ErrExpired].
-type ExpiredError struct {
-	Commit object.ID
-	Record record.Record // when it expired, by whom, and by which policy
-	Gone   bool          // the content was removed; otherwise at least a part of it is here
-	Head   bool          // HEAD is at the commit
-	Base   bool          // the commit is the base of a merge
-}
-
-func (e *ExpiredError) Error() string {
-	text := fmt.Sprintf("the content of %s expired on %s", e.Commit.Short(), e.Record.Time.Format("2006-01-02"))
-	if e.Record.Who != "" {
-		text += " by " + e.Record.Who
-	}
-	if e.Record.Reason != "" {
-		text += " (" + e.Record.Reason + ")"
-	}
-	return text
-}
-
-// Is makes errors.Is(err, ErrExpired) true.
-func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
-
-// CheckUsable returns an [*ExpiredError] if the content of a commit has expired, even
+// CheckUsable returns an [*object.AbsentError] if the content of a commit has expired, even
 // if it is still here. HEAD's commit is an exception: it can be used while its
 // content is complete, so that a user can leave it. A zero ID is no commit.
 func CheckUsable(ctx context.Context, r *Repository, commit object.ID) error {
-	return checkUsable(ctx, r, &ExpiredError{Commit: commit})
+	return checkUsable(ctx, r, commit, object.ErrExpired)
 }
 
 // CheckUsableBase is CheckUsable for a merge base. It can be used while its content is
 // complete: gc keeps the content for that, see [gc.Forks].
 func CheckUsableBase(ctx context.Context, r *Repository, commit object.ID) error {
-	return checkUsable(ctx, r, &ExpiredError{Commit: commit, Base: true})
+	return checkUsable(ctx, r, commit, ErrExpiredBase)
 }
 
-// checkUsable fills in e and returns it, if e.Commit has expired and cannot be used.
-func checkUsable(ctx context.Context, r *Repository, e *ExpiredError) error {
-	if e.Commit.IsZero() {
+// checkUsable returns an error if a commit has expired and cannot be used. Reason is that of
+// the error, unless HEAD or the state of the content is a better one.
+func checkUsable(ctx context.Context, r *Repository, commit object.ID, reason error) error {
+	if commit.IsZero() {
 		return nil
 	}
 	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
 	}
-	var expired bool
-	if e.Record, expired = records.Expired(e.Commit); !expired {
+	if _, expired := records.Expired(commit); !expired {
 		return nil
 	}
 
@@ -226,8 +206,10 @@ func checkUsable(ctx context.Context, r *Repository, e *ExpiredError) error {
 	if err != nil {
 		return err
 	}
-	e.Head = head.ID == e.Commit
-	c, err := object.ReadCommit(ctx, r.Objects(), e.Commit)
+	if head.ID == commit {
+		reason = ErrExpiredHead
+	}
+	c, err := object.ReadCommit(ctx, r.Objects(), commit)
 	if err != nil {
 		return err
 	}
@@ -235,17 +217,21 @@ func checkUsable(ctx context.Context, r *Repository, e *ExpiredError) error {
 	if err != nil {
 		return err
 	}
-	if e.Gone = !present; e.Gone || !e.Head && !e.Base {
-		return e
+
+	switch {
+	case reason == object.ErrExpired && !present:
+		return records.CheckExpired(commit, ErrExpiredGone)
+	case reason == object.ErrExpired || !present:
+		return records.CheckExpired(commit, reason)
 	}
 	missing, err := NewInventory(r, records).CountMissing(ctx, c)
 	if err == nil && missing > 0 {
-		err = e
+		err = records.CheckExpired(commit, reason)
 	}
 	return err
 }
 
-// checkPublishable returns an [*ExpiredError] if an intact commit has expired and lost content
+// checkPublishable returns an [*object.AbsentError] if an intact commit has expired and lost content
 // since the caller read it.
 func checkPublishable(ctx context.Context, r *Repository, commits []object.ID) error {
 	if len(commits) == 0 {
@@ -257,8 +243,7 @@ func checkPublishable(ctx context.Context, r *Repository, commits []object.ID) e
 	}
 	found := NewInventory(r, records)
 	for _, id := range commits {
-		rec, expired := records.Expired(id)
-		if !expired {
+		if _, expired := records.Expired(id); !expired {
 			continue
 		}
 		c, err := object.ReadCommit(ctx, r.Objects(), id)
@@ -268,7 +253,7 @@ func checkPublishable(ctx context.Context, r *Repository, commits []object.ID) e
 		if missing, err := found.CountMissing(ctx, c); err != nil {
 			return err
 		} else if missing > 0 {
-			return &ExpiredError{Commit: id, Record: rec, Gone: true}
+			return records.CheckExpired(id, ErrExpiredGone)
 		}
 	}
 

@@ -14,35 +14,8 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Purge is the record of a purged content.
-type Purge struct {
-	Key    object.Key    // the chunk or manifest
-	Record record.Record // when it was purged, by whom, and why
-}
-
-// String describes the purge: its date, its author and the reason.
-func (p *Purge) String() string {
-	text := "content was purged on " + p.Record.Time.Format("2006-01-02")
-	if p.Record.Who != "" {
-		text += " by " + p.Record.Who
-	}
-	if p.Record.Reason != "" {
-		text += " (" + p.Record.Reason + ")"
-	}
-	return text
-}
-
-// PurgedError is the error for reading a purged content. Its objects may still be
-// here. It matches [object.ErrPurged].
-type PurgedError struct{ Purge }
-
-func (e *PurgedError) Error() string { return e.String() }
-
-// Is makes errors.Is(err, object.ErrPurged) true.
-func (e *PurgedError) Is(target error) bool { return target == object.ErrPurged }
-
 // Contents returns a reader for the contents of files. Reading a purged content is
-// a [*PurgedError], even if its objects are still here.
+// an [*object.AbsentError], even if its objects are still here.
 func (r *Repository) Contents() object.Reader { return contentsOf(r, r.objects) }
 
 // ContentsOf is [Repository.Contents] for another reader of the repository's objects, such as
@@ -76,7 +49,7 @@ type contents struct {
 
 // PassOver implements [object.Lenient]: see [Options.Lost].
 func (c *contents) PassOver(path string, _ object.Key, err error) bool {
-	key, lost := object.LostKey(err)
+	key, lost := object.AbsentKey(err, object.ErrLost)
 	if !lost || c.lost == nil {
 		return false
 	}
@@ -94,7 +67,7 @@ func (c *contents) Get(ctx context.Context, key object.Key) ([]byte, error) {
 		return nil, err
 	}
 	data, err := c.Reader.Get(ctx, key)
-	return data, c.why(key, err)
+	return data, c.explainMissing(key, err)
 }
 
 // Lend implements [object.Lender].
@@ -102,7 +75,7 @@ func (c *contents) Lend(ctx context.Context, key object.Key, use func([]byte) er
 	if err := c.check(key); err != nil {
 		return err
 	}
-	return c.why(key, object.Lend(ctx, c.Reader, key, use))
+	return c.explainMissing(key, object.Lend(ctx, c.Reader, key, use))
 }
 
 // check returns an error if key must not be read.
@@ -113,27 +86,17 @@ func (c *contents) check(key object.Key) error {
 	if c.err != nil {
 		return c.err
 	}
-	if rec, purged := c.records.Purged(key); purged {
-		return &PurgedError{Purge{key, rec}}
-	}
-	return nil
+	return c.records.CheckPurged(key)
 }
 
-// why replaces a not-found error by a [*PurgedError] if another process purged key
-// meanwhile. Otherwise it adds whether the loss was accepted.
-func (c *contents) why(key object.Key, err error) error {
+// explainMissing adds to a not-found error that another process purged key meanwhile, or that
+// its loss was accepted.
+func (c *contents) explainMissing(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err
 	}
-	if records, _ := c.purges.View(); records != nil {
-		if rec, purged := records.Purged(key); purged {
-			return &PurgedError{Purge{key, rec}}
-		}
-	}
-	if object.IsLost(c.Reader, key) {
-		return &object.NotFoundError{Key: key, Lost: true}
-	}
-	return err
+	records, _ := c.purges.View()
+	return records.ExplainMissing(c.Reader, key, err)
 }
 
 // Withheld is a writer that drops purged objects.
@@ -188,9 +151,9 @@ func (p *Purges) View() (*record.Effects, error) {
 	return records, nil
 }
 
-// Purged returns the purge of the content of e, or of a chunk of it, and nil if none
-// was purged. It reads manifests, but no chunks.
-func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*Purge, error) {
+// Purged returns why the content of e cannot be read, an [*object.AbsentError], if that or a chunk
+// of it was purged, and otherwise nil. It reads manifests, but no chunks.
+func (r *Repository) Purged(ctx context.Context, e *object.Entry) (why, err error) {
 	records, err := r.purges.View()
 	if err != nil {
 		return nil, err
@@ -199,31 +162,17 @@ func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*Purge, error
 }
 
 // PurgedIn is Purged for the given records and for manifests in objects.
-func (r *Repository) PurgedIn(ctx context.Context, records *record.Effects, objects object.Reader, e *object.Entry) (*Purge, error) {
-	if !records.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
+func (r *Repository) PurgedIn(ctx context.Context, records *record.Effects, objects object.Reader, e *object.Entry) (why, err error) {
+	if !records.AnyPurged() {
 		return nil, nil
 	}
-	if rec, purged := records.Purged(e.Content); purged {
-		return &Purge{e.Content, rec}, nil
-	}
-	if e.Content.Kind != object.KindManifest {
+	err = records.CheckFile(ctx, contentsOf(r, objects), e)
+	absent, ok := errors.AsType[*object.AbsentError](err)
+	switch {
+	case ok && errors.Is(absent, object.ErrPurged):
+		return absent, nil
+	case ok && errors.Is(absent, object.ErrLost):
 		return nil, nil
 	}
-	for c, err := range object.Chunks(ctx, contentsOf(r, objects), e.Content, e.Size, 0) {
-		var purged *PurgedError
-		if errors.As(err, &purged) {
-			return &purged.Purge, nil
-		}
-		if _, lost := object.LostKey(err); lost {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		key := object.Key{Kind: object.KindChunk, ID: c.ID}
-		if rec, purged := records.Purged(key); purged {
-			return &Purge{key, rec}, nil
-		}
-	}
-	return nil, nil
+	return nil, err
 }

@@ -140,7 +140,7 @@ func (tx *Tx) PutCommit(ctx context.Context, c *object.Commit) (object.ID, error
 func (tx *Tx) Need(commits ...object.ID) { tx.needs = append(tx.needs, commits...) }
 
 // NeedUsable is Need for commits whose content must also not have expired and been removed.
-// The error of Publish is then an [*ExpiredError].
+// The error of Publish is then an [*object.AbsentError].
 func (tx *Tx) NeedUsable(commits ...object.ID) { tx.usable = append(tx.usable, commits...) }
 
 // Move notes changes of refs: either all are made, or none. The commits that they lead to

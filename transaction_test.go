@@ -148,7 +148,7 @@ func TestTxRepeats(t *testing.T) {
 // The error for a missing object is the result of Update, unless another process removed objects
 // before the function published: not even an interrupt replaces it, and no change is made twice.
 func TestTxMissingObject(t *testing.T) {
-	missing := &object.NotFoundError{Key: object.Key{Kind: object.KindChunk, ID: object.Sum([]byte("none"))}}
+	missing := &object.AbsentError{Key: object.Key{Kind: object.KindChunk, ID: object.Sum([]byte("none"))}}
 	for _, test := range []struct {
 		name                string
 		publish, interrupts bool

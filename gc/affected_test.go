@@ -30,7 +30,7 @@ func TestAffectedTooMany(t *testing.T) {
 		}
 	}
 	commit := w.finish(session, top)
-	problem := &gc.Problem{Key: missing, Err: &object.NotFoundError{Key: missing}}
+	problem := &gc.Problem{Key: missing, Err: &object.AbsentError{Key: missing}}
 	w.check(gc.Affected(ctx, w.store, nil, []object.Key{commit}, []*gc.Problem{problem}))
 	if len(problem.Commits) != 1 || problem.Commits[0] != commit.ID || len(problem.Paths) != 100 {
 		t.Errorf("commits %v, %d paths; want one commit, 100 paths", problem.Commits, len(problem.Paths))

@@ -268,7 +268,7 @@ func (f *liveFinder) addCopies(ctx context.Context, key object.Key, hint bool) (
 
 // findPresent returns the places of an object, as findCopies does. At least one of them is in an
 // existing volume, or was live before its volume was removed. Otherwise the error is
-// a [*object.NotFoundError].
+// an [*object.AbsentError].
 func (f *liveFinder) findPresent(ctx context.Context, key object.Key) ([]volume.Place, error) {
 	for again := false; ; again = true {
 		places, err := f.findCopies(key)
@@ -281,7 +281,7 @@ func (f *liveFinder) findPresent(ctx context.Context, key object.Key) ([]volume.
 			}
 		}
 		if again {
-			return nil, &object.NotFoundError{Key: key}
+			return nil, &object.AbsentError{Key: key}
 		}
 		if err := f.addVolumes(ctx); err != nil {
 			return nil, err

@@ -371,7 +371,7 @@ func (v *verifier) checkContent(ctx context.Context, key object.Key) (more []obj
 	if key.Kind == object.KindChunk {
 		missing, err := v.objects.Missing(ctx, []object.Key{key})
 		if err == nil && len(missing) > 0 {
-			err = &object.NotFoundError{Key: key}
+			err = &object.AbsentError{Key: key}
 		}
 		return nil, err
 	}
@@ -413,5 +413,5 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 // endsWalk reports whether err ends the walk. Errors about an object (damaged,
 // missing, of a newer format) do not, unless ctx is done.
 func endsWalk(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrNewerFormat))
+	return err != nil && (ctx.Err() != nil || !object.IsUnreadable(err) && !errors.Is(err, object.ErrNewerFormat))
 }

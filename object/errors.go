@@ -135,38 +135,6 @@ func encodeError(kind Kind, err error) error {
 	return err
 }
 
-// ErrNotFound is matched by every [*NotFoundError].
-var ErrNotFound = errors.New("object not found")
-
-// NotFoundError is the error for an object that a store does not have.
-type NotFoundError struct {
-	Key  Key
-	Lost bool // its loss was accepted
-}
-
-func (e *NotFoundError) Error() string {
-	text := fmt.Sprintf("%s %s not found", e.Key.Kind, e.Key.ID)
-	if e.Lost {
-		text += "; its loss was accepted"
-	}
-	return text
-}
-
-// Is makes errors.Is(err, ErrNotFound) true.
-func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
-
-// LostKey returns the missing object that err is about, if its loss was accepted.
-func LostKey(err error) (key Key, lost bool) {
-	var e *NotFoundError
-	if !errors.As(err, &e) || !e.Lost {
-		return Key{}, false
-	}
-	return e.Key, true
-}
-
-// ErrPurged is matched by the error for a content that a user deleted for good.
-var ErrPurged = errors.New("content was purged")
-
 // ErrCorrupt is matched by every error for damaged stored data.
 var ErrCorrupt = errors.New("damaged data")
 

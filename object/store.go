@@ -11,7 +11,7 @@ import (
 // Reader reads objects. Implementations are safe for concurrent use.
 type Reader interface {
 	// Get returns an object's bytes, verified against its ID. The slice belongs to
-	// the caller. If the object is missing, the error is a [*NotFoundError]; if it
+	// the caller. If the object is missing, the error is an [*AbsentError]; if it
 	// is damaged, a [*CorruptError].
 	Get(ctx context.Context, key Key) ([]byte, error)
 
@@ -146,6 +146,12 @@ func PassOver(r Reader, path string, key Key, err error) bool {
 	return ok && err != nil && l.PassOver(path, key, err)
 }
 
+// PassOverContent is [PassOver] for the content of a file. It also reports true for purged
+// content.
+func PassOverContent(r Reader, path string, key Key, err error) bool {
+	return errors.Is(err, ErrPurged) || PassOver(r, path, key, err)
+}
+
 // PutNode encodes a commit or a tag and stores it.
 func PutNode(ctx context.Context, w Writer, kind Kind, node interface{ Encode() ([]byte, error) }) (ID, error) {
 	data, err := node.Encode()
@@ -184,11 +190,8 @@ func ReadTag(ctx context.Context, r Reader, id ID) (*Tag, error) {
 
 func readNode[T any](ctx context.Context, r Reader, key Key, decode func([]byte) (*T, error)) (*T, error) {
 	data, err := r.Get(ctx, key)
-	if errors.Is(err, ErrNotFound) && IsLost(r, key) {
-		err = &NotFoundError{Key: key, Lost: true}
-	}
 	if err != nil {
-		return nil, readError(key, err)
+		return nil, readError(key, ExplainMissing(r, key, err))
 	}
 	node, err := decode(data)
 	if err != nil {

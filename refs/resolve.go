@@ -170,8 +170,7 @@ func Abbreviate(ctx context.Context, o Objects, id object.ID, n int) (string, er
 func (r revision) followSteps(ctx context.Context, o Objects, start object.ID) (object.ID, error) {
 	id, c, err := peel(ctx, o, start)
 	if err != nil {
-		var missing *object.NotFoundError
-		if errors.As(err, &missing) && strings.EqualFold(r.name, missing.Key.ID.String()) {
+		if missing, ok := object.AbsentKey(err, object.ErrNotFound); ok && strings.EqualFold(r.name, missing.ID.String()) {
 			return object.ID{}, r.unknownError("there is no commit of this ID")
 		}
 		return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)

@@ -351,7 +351,7 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 
 	for _, c := range uses {
 		if missing[c.key] {
-			v.Report(Problem{c.key, c.path, &object.NotFoundError{Key: c.key}})
+			v.Report(Problem{c.key, c.path, &object.AbsentError{Key: c.key}})
 			continue
 		}
 		if v.Sizes == nil {

@@ -142,7 +142,7 @@ func (y *years) expire(args ...string) map[object.ID]bool {
 }
 
 // wantContent fails the test if a commit does not have its content, or if reading an
-// expired commit does not return kist.ErrExpired. The store must have the unique
+// expired commit does not return object.ErrExpired. The store must have the unique
 // chunks of all commits, except of the ones in gone.
 func (y *years) wantContent(expired, gone map[object.ID]bool) {
 	y.Helper()
@@ -157,7 +157,7 @@ func (y *years) wantContent(expired, gone map[object.ID]bool) {
 			}
 			got, err := kisttest.ReadFiles(ctx, r, id)
 			if expired[id] {
-				if !errors.Is(err, kist.ErrExpired) {
+				if !errors.Is(err, object.ErrExpired) {
 					y.Errorf("reading the expired commit %s: error %v, want ErrExpired", id.Short(), err)
 				}
 				continue

@@ -43,7 +43,7 @@ func TestExpireHeld(t *testing.T) {
 
 	s.Hold(ids[1], true)
 	s.Collect(s.Repo, gc.PlanOptions{})
-	for i, want := range []error{nil, nil, kist.ErrExpired, nil} {
+	for i, want := range []error{nil, nil, object.ErrExpired, nil} {
 		if _, err := kisttest.ReadFiles(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d: error %v, want %v", i, err, want)
 		}
@@ -51,7 +51,7 @@ func TestExpireHeld(t *testing.T) {
 
 	later := s.Clocked(2 * time.Hour)
 	s.Collect(later, gc.PlanOptions{})
-	for i, want := range []error{nil, kist.ErrExpired, kist.ErrExpired, nil} {
+	for i, want := range []error{nil, object.ErrExpired, object.ErrExpired, nil} {
 		if _, err := kisttest.ReadFiles(ctx, later, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d after the hold: error %v, want %v", i, err, want)
 		}

@@ -69,7 +69,7 @@ func CheckPresent(ctx context.Context, r object.Reader, key object.Key) error {
 	return Walk(ctx, map[object.Key]bool{}, []object.Key{key}, func(key object.Key) ([]object.Key, error) {
 		missing, err := r.Missing(ctx, []object.Key{key})
 		if err == nil && len(missing) > 0 {
-			err = &object.NotFoundError{Key: key}
+			err = &object.AbsentError{Key: key}
 		}
 		if err != nil {
 			return nil, err

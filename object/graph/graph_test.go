@@ -204,7 +204,7 @@ func TestCheckPresent(t *testing.T) {
 	}
 	for _, key := range []object.Key{entry.Content, tree} {
 		r.Delete(key)
-		var missing *object.NotFoundError
+		var missing *object.AbsentError
 		if err := graph.CheckPresent(ctx, r, tree); !errors.As(err, &missing) || missing.Key != key {
 			t.Errorf("without %s: %v, want a NotFoundError with its key", key, err)
 		}

@@ -33,7 +33,7 @@ func (m *Memory) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	data, ok := m.objects[key]
 	m.mu.RUnlock()
 	if !ok {
-		return nil, &object.NotFoundError{Key: key}
+		return nil, &object.AbsentError{Key: key}
 	}
 	if got := object.Sum(data); got != key.ID {
 		return nil, &object.CorruptError{Key: key, Where: "memory", Err: fmt.Errorf("its bytes hash to %s", got)}

@@ -74,7 +74,7 @@ func wantNone(t testing.TB, rw object.ReadWriter, key object.Key) {
 	if got != nil {
 		t.Errorf("get of absent %s gave %d bytes", key, len(got))
 	}
-	var nf *object.NotFoundError
+	var nf *object.AbsentError
 	if !errors.As(err, &nf) || nf.Key != key || !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("get of absent %s: error %v, want a NotFoundError with its key", key, err)
 	}

@@ -197,7 +197,7 @@ func (v *sealed) checkCopied(has func(keys.Record) (bool, error)) error {
 		if ok, err := has(rec); err != nil {
 			return err
 		} else if !ok {
-			return &object.NotFoundError{Key: rec.Key}
+			return &object.AbsentError{Key: rec.Key}
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +30,7 @@ func (v *sealed) fetchValue(rec keys.Record) ([]byte, error) {
 		}
 	}
 	if v.store.Elsewhere == nil {
-		return nil, &EvictedError{rec.Key}
+		return nil, &object.AbsentError{Key: rec.Key, Reason: object.ErrEvicted}
 	}
 	data, err := v.store.Elsewhere.Get(context.Background(), rec.Key)
 	if err != nil {
@@ -39,15 +38,6 @@ func (v *sealed) fetchValue(rec keys.Record) ([]byte, error) {
 	}
 	return frame.AppendRaw(nil, data), nil
 }
-
-// EvictedError means that an object is only on a remote, and that nothing can fetch it. It
-// matches [errors.ErrUnsupported].
-type EvictedError struct{ Key object.Key }
-
-func (e *EvictedError) Error() string { return e.Key.String() + " is only on a remote" }
-
-// Is makes errors.Is(err, errors.ErrUnsupported) true.
-func (e *EvictedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // HasEvicted reports whether objects of the store are only on a remote.
 func HasEvicted(ctx context.Context, s *Store) (bool, error) {

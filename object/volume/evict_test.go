@@ -34,7 +34,7 @@ func (f *far) Get(_ context.Context, key object.Key) ([]byte, error) {
 			}
 		}
 	}
-	return nil, &object.NotFoundError{Key: key}
+	return nil, &object.AbsentError{Key: key}
 }
 
 // Missing implements [object.Reader].
@@ -141,8 +141,8 @@ func TestEvict(t *testing.T) {
 		t.Error(err)
 	}
 	key, _ = sample(1, 5)
-	if _, err := s.Get(ctx, key); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("get without a remote: %v, want ErrUnsupported", err)
+	if _, err := s.Get(ctx, key); !errors.Is(err, object.ErrEvicted) {
+		t.Errorf("get without a remote: %v, want ErrEvicted", err)
 	}
 	wantSound(t, s) // a failed fetch is no damage
 }

@@ -16,7 +16,7 @@ func TestLend(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
 	key, _ := sample(1, 0)
-	var absent *object.NotFoundError
+	var absent *object.AbsentError
 	if err := s.Lend(ctx, key, func([]byte) error { panic("called") }); !errors.As(err, &absent) || absent.Key != key {
 		t.Errorf("lend a missing object: %v, want a NotFoundError with its key", err)
 	}

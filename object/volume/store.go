@@ -136,7 +136,7 @@ func (s *Store) searchVolumes(ctx context.Context, reset func(), try func(*seale
 }
 
 // searchKey calls try for each copy of an object, in the newest volume first, until try
-// succeeds. It returns an [*object.NotFoundError] if no volume has the object.
+// succeeds. It returns an [*object.AbsentError] if no volume has the object.
 func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed, keys.Record) error) error {
 	found := false
 	err := s.searchVolumes(ctx, func() {}, func(v *sealed) (bool, error) {
@@ -152,7 +152,7 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed,
 	case err != nil:
 		return corruptOf(key, err)
 	case !found:
-		return &object.NotFoundError{Key: key}
+		return &object.AbsentError{Key: key}
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 
 // StoredSize returns the size of an object and of its stored value, in bytes. The stored
 // value of an evicted object counts as large as the object. It returns an
-// [*object.NotFoundError] if no volume has the object.
+// [*object.AbsentError] if no volume has the object.
 func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
 	err = s.searchKey(ctx, key, func(_ *sealed, rec keys.Record) error {
 		raw, stored = int64(rec.Raw), int64(rec.Stored)

@@ -115,7 +115,7 @@ func TestGetStored(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
 	key, _ := chunk(1, 7)
-	var absent *object.NotFoundError
+	var absent *object.AbsentError
 	if _, _, err := s.GetStored(ctx, key, nil); !errors.As(err, &absent) || absent.Key != key {
 		t.Errorf("GetStored of a missing object: %v, want a NotFoundError with its key", err)
 	}

@@ -219,7 +219,7 @@ func (c *checker) addIfDamage(blob string, key object.Key, err error) error {
 	if err == nil {
 		return nil
 	}
-	if !transfer.IsBadCopy(err) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
+	if !transfer.IsBadCopy(err) && !object.IsUnreadable(err) {
 		return err
 	}
 	c.addProblem(Problem{Blob: blob, Key: key, Err: err})

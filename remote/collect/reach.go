@@ -112,7 +112,7 @@ func (f *reachFinder) findFromRoots(ctx context.Context) error {
 	roots := f.gcRoots()
 	for _, name := range slices.Sorted(maps.Keys(roots)) {
 		err := f.findFrom(ctx, roots[name])
-		if transfer.IsBadCopy(err) || transfer.IsAbsent(err) {
+		if transfer.IsBadCopy(err) || object.IsUnreadable(err) {
 			err = &NeededError{name, err}
 		}
 		if err != nil {
@@ -224,7 +224,7 @@ func (f *reachFinder) localNode(ctx context.Context, key object.Key) ([]byte, er
 		return nil, nil
 	}
 	data, err := f.local.Get(ctx, key)
-	if transfer.IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		return nil, nil
 	}
 	return data, err

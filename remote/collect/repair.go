@@ -116,7 +116,7 @@ func putBack(ctx context.Context, r *transfer.Remote, o RepairOptions, result *R
 func repairAll(ctx context.Context, r *transfer.Remote, rep *repair, o RepairOptions, result *RepairResult) error {
 	if slices.ContainsFunc(result.Found, func(p Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
 		objects, err := r.Refill(ctx, rep.local, o.Progress)
-		if transfer.IsAbsent(err) {
+		if object.IsUnreadable(err) {
 			err = &NeededError{Err: err}
 		}
 		if err != nil {
@@ -291,7 +291,7 @@ func (rep *repair) unsolvedProblems(ctx context.Context, found []Problem) (list 
 	names := rep.damagedNames()
 	for _, p := range found {
 		switch {
-		case !p.Key.IsZero() && transfer.IsLossAccepted(rep.local, p.Key):
+		case !p.Key.IsZero() && object.IsLost(rep.local, p.Key):
 			continue
 		case !p.Key.IsZero():
 			if missing, err := rep.local.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -25,7 +26,7 @@ func (rep *repair) noteLost(ctx context.Context, snap *transfer.Snapshot) error 
 		if err != nil {
 			return err
 		}
-		if !rep.Packs[p.Pack.Name] || !transfer.IsLossAccepted(rep.local, p.Key) {
+		if !rep.Packs[p.Pack.Name] || !object.IsLost(rep.local, p.Key) {
 			continue
 		}
 		value, _, err := snap.RescueValue(ctx, p.Key)

@@ -286,7 +286,7 @@ func (f *fetching) foresee(ctx context.Context) (err error) {
 	objects := f.r.Objects()
 	missing, err := objects.Missing(ctx, slices.SortedFunc(maps.Keys(f.head.Lost), object.Key.Compare))
 	for _, key := range missing {
-		absent := &object.NotFoundError{Key: key}
+		absent := &object.AbsentError{Key: key}
 		switch {
 		case objects.IsLost(key):
 		case f.judge.accept == "never":
@@ -481,7 +481,7 @@ func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
-		if missing, ok := errors.AsType[*object.NotFoundError](err); ok && r.Objects().IsLost(missing.Key) {
+		if errors.Is(err, object.ErrLost) {
 			continue
 		}
 		if err != nil {
@@ -569,7 +569,7 @@ func affectedByLoss(ctx context.Context, objects object.Reader, tips []object.Ke
 	var problems []*gc.Problem
 	var list []LostObject
 	for _, key := range slices.SortedFunc(maps.Keys(lost), object.Key.Compare) {
-		p := &gc.Problem{Key: key, Err: &object.NotFoundError{Key: key}}
+		p := &gc.Problem{Key: key, Err: &object.AbsentError{Key: key}}
 		problems, list = append(problems, p), append(list, LostObject{p, lost[key]})
 	}
 	if len(list) == 0 {

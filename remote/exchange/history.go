@@ -169,8 +169,5 @@ func (s *remoteSource) CheckUsable(ctx context.Context, commit object.ID) error 
 	if err != nil {
 		return err
 	}
-	if rec, expired := view.Expired(commit); expired {
-		return &kist.ExpiredError{Commit: commit, Record: rec, Gone: true}
-	}
-	return nil
+	return view.CheckExpired(commit, kist.ErrExpiredGone)
 }

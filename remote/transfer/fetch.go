@@ -123,7 +123,7 @@ type giver interface {
 	giverName() string // in errors
 
 	// prepareNodes is called before giveNode is called for several nodes. The error for a
-	// missing node is an [*object.NotFoundError].
+	// missing node is an [*object.AbsentError].
 	prepareNodes(ctx context.Context, nodes []object.Key) error
 
 	// giveNode verifies a node, stores it in the session, and returns it.
@@ -203,7 +203,7 @@ func (f *fetch) findRestored(ctx context.Context) ([]object.Key, error) {
 		switch {
 		case err == nil:
 			each = append(each, key)
-		case !IsAbsent(err):
+		case !object.IsUnreadable(err):
 			return nil, err
 		}
 	}
@@ -215,7 +215,7 @@ type probe struct{ *fetch }
 
 func (p probe) wantedNode(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := p.session.Get(ctx, key)
-	if IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		return p.Get(ctx, key)
 	}
 	return data, err
@@ -232,12 +232,7 @@ func (p probe) takeChunks(ctx context.Context, keys []object.Key) error {
 	}
 	missing, err := p.Missing(ctx, absent)
 	if err == nil && len(missing) > 0 {
-		err = &object.NotFoundError{Key: missing[0]}
+		err = &object.AbsentError{Key: missing[0]}
 	}
 	return err
-}
-
-// IsAbsent reports whether an error says that an object is missing or damaged.
-func IsAbsent(err error) bool {
-	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }

@@ -391,7 +391,7 @@ func TestFetchLacks(t *testing.T) {
 		c := transfertest.NewClone(t, o.Blob)
 		head := c.Head()
 		_, err := c.FetchAt(head)
-		var missing *object.NotFoundError
+		var missing *object.AbsentError
 		if !errors.As(err, &missing) || missing.Key != left || !strings.Contains(err.Error(), "remote lacks "+left.String()+", which commit ") {
 			t.Errorf("fetch without %s: %v", left, err)
 		}

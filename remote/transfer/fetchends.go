@@ -21,7 +21,7 @@ func (f *fetch) wantedNode(ctx context.Context, key object.Key) ([]byte, error) 
 func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, error) {
 	if here {
 		data, err := f.session.Get(ctx, key)
-		if !IsAbsent(err) {
+		if !object.IsUnreadable(err) {
 			return data, err
 		}
 	}

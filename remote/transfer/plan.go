@@ -22,7 +22,7 @@ type Local interface {
 	GetStored(ctx context.Context, key object.Key, dst []byte) (value []byte, raw int, err error)
 
 	// StoredSize returns how many bytes an object has, and its stored value,
-	// or an [*object.NotFoundError].
+	// or an [*object.AbsentError].
 	StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error)
 }
 
@@ -145,7 +145,7 @@ func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 // isLost reports whether the loss of an object was accepted here, and the remote
 // does not have it. It notes the object, unless the remote lists it already.
 func (p *planner) isLost(key object.Key) bool {
-	if !IsLossAccepted(p.local, key) || p.own.findPack(key) != nil {
+	if !object.IsLost(p.local, key) || p.own.findPack(key) != nil {
 		return false
 	}
 	if _, there, err := p.snap.Find(key); there || err != nil {
@@ -155,12 +155,6 @@ func (p *planner) isLost(key object.Key) bool {
 		p.plan.lost[key] = true
 	}
 	return true
-}
-
-// IsLossAccepted reports whether the loss of an object was accepted here.
-func IsLossAccepted(local Local, key object.Key) bool {
-	losses, ok := local.(object.LossKeeper)
-	return ok && losses.IsLost(key)
 }
 
 // wantedNode implements [ends].

@@ -76,7 +76,7 @@ type PushResult struct {
 // has the outcome for each ref. If the outcome is unknown, the error matches
 // [rootlog.ErrUnknown].
 //
-// If an object is missing in local, the error is an [*object.NotFoundError], unless
+// If an object is missing in local, the error is an [*object.AbsentError], unless
 // local is an [object.LossKeeper] and the loss was accepted. Then the root lists
 // the object as lost. Push also sends listed objects that local has by now.
 //

@@ -319,7 +319,7 @@ func TestPushMissing(t *testing.T) {
 	lost := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(objecttest.Noise(5002, 500)))}
 	p.Local.Delete(lost)
 	_, err := p.PushBranch("main", two)
-	var missing *object.NotFoundError
+	var missing *object.AbsentError
 	if !errors.As(err, &missing) || missing.Key != lost {
 		t.Errorf("push: %v, want that %s is missing", err, lost)
 	}

@@ -140,13 +140,13 @@ func hasAll(ctx context.Context, r object.Reader, key object.Key) (bool, error) 
 // addNeededAgain adds [ErrNeededAgain] to an error for a missing object if the remote's
 // records require objects that ours do not. It returns other errors unchanged.
 func addNeededAgain(err error, ours, theirs *record.Set) error {
-	missing, ok := errors.AsType[*object.NotFoundError](err)
+	missing, ok := object.AbsentKey(err, object.ErrNotFound)
 	if !ok {
 		return err
 	}
 	for _, r := range theirs.Newer(ours) {
 		if was, _ := ours.Get(r.Kind, r.Key); !r.Frees() && was.On != r.On {
-			return fmt.Errorf("%s is %w, and is not here: %w", missing.Key, ErrNeededAgain, err)
+			return fmt.Errorf("%s is %w, and is not here: %w", missing, ErrNeededAgain, err)
 		}
 	}
 	return err

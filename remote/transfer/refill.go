@@ -12,7 +12,7 @@ import (
 // Refill sends the objects that refs and holds of the remote need and that no live pack
 // has. Then it appends a root that names the new packs. It assumes no object to be present
 // because a ref reaches it. The error for an object that local does not have is an
-// [*object.NotFoundError], unless local accepted the loss: then the root lists the object
+// [*object.AbsentError], unless local accepted the loss: then the root lists the object
 // as lost. refill returns the number of objects that it sent.
 func (r *Remote) Refill(ctx context.Context, local Local, progress func(Progress)) (objects int64, err error) {
 	p := &push{

@@ -181,11 +181,11 @@ func (s *Snapshot) Find(key object.Key) (Place, bool, error) {
 }
 
 // Locate returns the place of an object. The error for an object that is in no live pack
-// is an [*object.NotFoundError].
+// is an [*object.AbsentError].
 func (s *Snapshot) Locate(key object.Key) (Place, error) {
 	p, ok, err := s.Find(key)
 	if err == nil && !ok {
-		err = &object.NotFoundError{Key: key}
+		err = &object.AbsentError{Key: key}
 	}
 	return p, err
 }

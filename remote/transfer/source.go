@@ -27,7 +27,7 @@ type Source interface {
 	// receive them again.
 	//
 	// Every object is decoded and hashed before it is stored. If the source does not have
-	// an object, the error is an [*object.NotFoundError].
+	// an object, the error is an [*object.AbsentError].
 	Fetch(ctx context.Context, session *volume.Session, head *rootlog.State, o FetchOptions) (*FetchResult, error)
 
 	// Rescue calls take with each object of keys that the source has intact: its verified
@@ -121,7 +121,7 @@ func (g repositoryGiver) giveChunks(ctx context.Context, keys []object.Key) erro
 func (r *Repository) Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
 	for _, key := range keys {
 		value, raw, err := r.Objects.GetStored(ctx, key, nil)
-		if IsAbsent(err) {
+		if object.IsUnreadable(err) {
 			continue
 		}
 		if err == nil {

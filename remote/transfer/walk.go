@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -224,15 +223,15 @@ func (w *walker) addFresh(ctx context.Context, next, needs []need, known *baseLi
 // that needs the object if it is one of needs. It returns all other errors
 // unchanged.
 func (w *walker) explainMissing(err error, needs []need) error {
-	missing, ok := errors.AsType[*object.NotFoundError](err)
+	missing, ok := object.AbsentKey(err, object.ErrNotFound)
 	if !ok {
 		return err
 	}
-	i := slices.IndexFunc(needs, func(n need) bool { return n.Key == missing.Key })
+	i := slices.IndexFunc(needs, func(n need) bool { return n.Key == missing })
 	if i < 0 || needs[i].by < 0 {
-		return fmt.Errorf("%s lacks %s: %w", w.ends.giverName(), missing.Key, err)
+		return fmt.Errorf("%s lacks %s: %w", w.ends.giverName(), missing, err)
 	}
-	return fmt.Errorf("%s lacks %s, which commit %s needs: %w", w.ends.giverName(), missing.Key, w.order[needs[i].by].id.Short(), err)
+	return fmt.Errorf("%s lacks %s, which commit %s needs: %w", w.ends.giverName(), missing, w.order[needs[i].by].id.Short(), err)
 }
 
 // baseLinks are the links of bases at one level. The zero pointer has none.
@@ -246,7 +245,7 @@ func (w *walker) linksOfBases(ctx context.Context, bases []object.Key) (*baseLin
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
 		data, err := w.ends.certainNode(ctx, key)
-		if IsAbsent(err) {
+		if object.IsUnreadable(err) {
 			continue
 		}
 		if err != nil {

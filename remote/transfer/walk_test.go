@@ -47,7 +47,7 @@ func (c *counting) takeChunks(ctx context.Context, keys []object.Key) error {
 	}
 	missing, err := c.Missing(ctx, keys)
 	if err == nil && len(missing) > 0 {
-		err = &object.NotFoundError{Key: missing[0]}
+		err = &object.AbsentError{Key: missing[0]}
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func (c *counting) takeChunks(ctx context.Context, keys []object.Key) error {
 func (c *counting) certainNode(ctx context.Context, key object.Key) ([]byte, error) {
 	c.certains++
 	if c.missing[key] {
-		return nil, &object.NotFoundError{Key: key}
+		return nil, &object.AbsentError{Key: key}
 	}
 	return c.Get(ctx, key)
 }
@@ -266,7 +266,7 @@ func TestWalkLacks(t *testing.T) {
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
 		err := walkWanted(t.Context(), c, objecttest.CommitKeys(second), nil, recordViews{})
 		want := fmt.Sprintf("remote lacks %s, which commit %s needs", key, by.Short())
-		var missing *object.NotFoundError
+		var missing *object.AbsentError
 		if !errors.As(err, &missing) || missing.Key != key || !strings.Contains(err.Error(), want) {
 			t.Errorf("walk without %s: %v", key, err)
 		}

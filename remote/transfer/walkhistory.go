@@ -137,7 +137,7 @@ func (w *walker) putCertain(ctx context.Context, id object.ID) error {
 	switch {
 	case c == nil:
 		data, err := w.ends.certainNode(ctx, object.Key{Kind: object.KindCommit, ID: id})
-		if IsAbsent(err) {
+		if object.IsUnreadable(err) {
 			return nil
 		}
 		if err != nil {

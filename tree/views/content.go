@@ -69,7 +69,7 @@ func (w *viewUpdate) buildState(ctx context.Context, all bool) (*state, error) {
 	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
 		if was, err = kist.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
 			maps.Copy(s.files, w.old.files)
-		} else if !object.IsUnreadable(err) && !errors.Is(err, kist.ErrExpired) {
+		} else if !object.IsUnreadable(err) && !errors.Is(err, object.ErrExpired) {
 			return nil, err
 		}
 	}
@@ -182,7 +182,7 @@ func (p *placer) placeFile(ctx context.Context, w *viewUpdate, path string, e *o
 	if purge == nil {
 		sum, err = w.pool.putFile(ctx, e)
 	}
-	if _, lost := object.LostKey(err); lost || purge != nil || errors.Is(err, object.ErrPurged) {
+	if purge != nil || errors.Is(err, object.ErrLost) || errors.Is(err, object.ErrPurged) {
 		w.skipped++
 		return nil
 	}

@@ -140,7 +140,10 @@ var Causes = []struct {
 	{matches(views.ErrState), ExitFailed, "view", "'kist view rebuild' makes it again"},
 	{IsA[*views.CollisionError], ExitFailed, "collision", "add {path}, {dir} or {id} to the template"},
 	{IsA[*views.ForeignError], ExitFailed, "foreign", "move these files away, or choose another folder"},
-	{matches(kist.ErrExpired), ExitFailed, "expired", ""}, // see expiredHint
+	{matches(kist.ErrExpiredHead), ExitFailed, "expired", "HEAD is at this commit: 'kist checkout --force' or 'kist reset --hard' leaves it, and discards local changes"},
+	{matches(kist.ErrExpiredBase), ExitFailed, "expired", "both sides part there. " + HintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"},
+	{matches(kist.ErrExpiredGone), ExitFailed, "expired", HintGone},
+	{matches(object.ErrExpired), ExitFailed, "expired", ""}, // see expiredHint
 	{matches(kist.ErrGone), ExitFailed, "gone", HintGone},
 	{matches(retain.ErrNotHeld), ExitFailed, "not-held", "'kist hold list' lists the holds"},
 	{matches(retain.ErrNotExpired), ExitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
@@ -156,7 +159,7 @@ var Causes = []struct {
 	{matches(tree.ErrTooMany), ExitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
 	{matches(kist.ErrUserConfig), ExitUsage, "config", "it is your own configuration: correct the file"},
 	{IsA[*kist.ConfigError], ExitDamaged, "config", "the configuration is the text file .kist/config"},
-	{IsA[*volume.EvictedError], ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
+	{matches(object.ErrEvicted), ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},
 
 	// Damage, before names and paths: a damaged file may hold a bad name.
@@ -253,8 +256,8 @@ const (
 
 // IsLost matches a missing commit whose loss was accepted.
 func IsLost(err error) bool {
-	var e *object.NotFoundError
-	return errors.As(err, &e) && e.Lost && e.Key.Kind == object.KindCommit
+	key, lost := object.AbsentKey(err, object.ErrLost)
+	return lost && key.Kind == object.KindCommit
 }
 
 // isEmptied matches a known remote that has nothing left.
@@ -345,20 +348,14 @@ func details(err error) string {
 	return "\n" + strings.Join(lines, "\n")
 }
 
-// expiredHint returns advice if err is about expired content, and otherwise "".
+// expiredHint returns advice if err is about expired content that may still be here, and
+// otherwise "".
 func expiredHint(err error) string {
-	var expired *kist.ExpiredError
-	switch {
-	case !errors.As(err, &expired):
+	expired, ok := errors.AsType[*object.AbsentError](err)
+	if !ok || expired.Reason != object.ErrExpired {
 		return ""
-	case expired.Head:
-		return "HEAD is at this commit: 'kist checkout --force' or 'kist reset --hard' leaves it, and discards local changes"
-	case expired.Base:
-		return "both sides part there. " + HintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"
-	case expired.Gone:
-		return HintGone
 	}
-	return "if all of it is still here, 'kist expire --undo " + expired.Commit.Short() + "' brings it back"
+	return "if all of it is still here, 'kist expire --undo " + expired.Key.ID.Short() + "' brings it back"
 }
 
 // HintGone is the advice for content that was removed here.

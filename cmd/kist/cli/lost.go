@@ -60,7 +60,7 @@ func NewLosses() *Losses { return &Losses{all: map[lostAt]bool{}} }
 // Tip reports whether the commit of a branch or tag is lost, and notes it.
 func (l *Losses) Tip(ctx context.Context, r *kist.Repository, name string) bool {
 	_, _, err := r.ReadCommit(ctx, name)
-	key, lost := object.LostKey(err)
+	key, lost := object.AbsentKey(err, object.ErrLost)
 	if lost {
 		l.Add(ShortRef(name), key)
 	}
@@ -114,7 +114,7 @@ func (l *Losses) has(path string) bool {
 // Pass notes err and returns nil if err is about a lost object. It returns all other errors,
 // and also that of a lost commit: no command can go on without it.
 func (l *Losses) Pass(err error) error {
-	key, lost := object.LostKey(err)
+	key, lost := object.AbsentKey(err, object.ErrLost)
 	if !lost || key.Kind == object.KindCommit {
 		return err
 	}

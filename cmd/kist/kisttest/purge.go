@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/rewrite"
 	"github.com/kist-vcs/kist/object"
@@ -62,8 +61,7 @@ func (s *Repository) Unwritten(err error, want ...string) {
 	}
 	var got []string
 	for _, f := range failed.Failed {
-		var purged *kist.PurgedError
-		if !errors.As(f.Err, &purged) {
+		if !errors.Is(f.Err, object.ErrPurged) {
 			s.Errorf("%s: %v", f.Path, f.Err)
 		}
 		got = append(got, f.Path)

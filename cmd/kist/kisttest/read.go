@@ -10,7 +10,7 @@ import (
 )
 
 // ReadFile returns the content of a file of a commit. The error matches
-// [kist.ErrExpired] if the content of the commit has expired.
+// [object.ErrExpired] if the content of the commit has expired.
 func ReadFile(ctx context.Context, r *kist.Repository, commit object.ID, path string) ([]byte, error) {
 	if err := kist.CheckUsable(ctx, r, commit); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/kist-vcs/kist"
 	"hash/maphash"
 	"os"
 	"slices"
@@ -325,8 +324,7 @@ func (s *fileSystem) status(name string, err error) fuse.Status {
 		return fuse.EINTR
 	}
 	s.warnings.add(fmt.Sprintf("%q: %v", name, err))
-	_, lost := object.LostKey(err)
-	if lost || errors.Is(err, object.ErrPurged) || errors.Is(err, kist.ErrExpired) {
+	if errors.Is(err, object.ErrLost) || errors.Is(err, object.ErrPurged) || errors.Is(err, object.ErrExpired) {
 		return fuse.ENODATA
 	}
 	return fuse.EIO

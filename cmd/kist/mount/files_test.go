@@ -90,9 +90,9 @@ func TestStatuses(t *testing.T) {
 		{&tree.PathError{Path: "x", Err: tree.ErrNotDir}, fuse.ENOTDIR},
 		{context.Canceled, fuse.EINTR},
 		{object.ErrPurged, fuse.ENODATA},
-		{&kist.ExpiredError{}, fuse.ENODATA},
-		{&object.NotFoundError{Lost: true}, fuse.ENODATA},
-		{&object.NotFoundError{}, fuse.EIO},
+		{&object.AbsentError{Reason: kist.ErrExpiredGone}, fuse.ENODATA},
+		{&object.AbsentError{Reason: object.ErrLost}, fuse.ENODATA},
+		{&object.AbsentError{}, fuse.EIO},
 		{&object.CorruptError{Err: errors.New("bits")}, fuse.EIO},
 	} {
 		for range 2 {

@@ -115,7 +115,7 @@ func (v *changeJSON) compare(ctx context.Context, r object.Reader, c tree.Change
 			return nil
 		}
 		data, err := io.ReadAll(object.NewContentReader(ctx, r, *e))
-		if _, lost := object.LostKey(err); lost || errors.Is(err, object.ErrPurged) {
+		if errors.Is(err, object.ErrLost) || errors.Is(err, object.ErrPurged) {
 			v.Binary = true
 			return nil
 		}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -139,9 +139,7 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 // caller runs it before the status line is sent, while an error status is still possible.
 func (s *Server) check(r *http.Request, e *object.Entry, file *object.ContentReader) error {
 	purged, err := s.site.Repo.Purged(r.Context(), e)
-	if err == nil && purged != nil {
-		err = &kist.PurgedError{Purge: *purged}
-	}
+	err = cmp.Or(err, purged)
 	if err == nil && e.Size > 0 && r.Method == http.MethodGet && r.Header.Get("Range") == "" {
 		_, err = file.ReadAt(make([]byte, 1), 0) // the reader keeps the chunk
 	}

@@ -155,13 +155,13 @@ func Status(err error) (code int, text string) {
 		return http.StatusNotFound, "there is no commit yet"
 	case errors.Is(err, tree.ErrTooMany):
 		return http.StatusUnprocessableEntity, tree.ErrTooMany.Error()
-	case errors.Is(err, object.ErrPurged), errors.Is(err, kist.ErrExpired):
+	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, err.Error()
-	case errors.As(err, &path) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound):
+	case errors.As(err, &path) && !object.IsUnreadable(err):
 		return http.StatusBadRequest, "not a path"
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "this takes too long"
-	case errors.Is(err, object.ErrCorrupt), errors.Is(err, object.ErrNotFound):
+	case object.IsUnreadable(err):
 		return http.StatusInternalServerError, "stored data is damaged or missing"
 	}
 	return http.StatusInternalServerError, "internal error"

@@ -3,7 +3,6 @@ package show
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,7 +67,7 @@ func (c *Comparison) showFilePatch(ctx context.Context, change compare.Change) e
 			return err
 		}
 		if purged != nil {
-			c.Env.Printf("%s: %s\n", cli.QuotePath(side.name), cli.Printable(purged.String()))
+			c.Env.Printf("%s: %s\n", cli.QuotePath(side.name), cli.Printable(purged.Error()))
 		}
 		if c.IsLost(side.entry) {
 			c.Env.Printf("%s: content is lost\n", cli.QuotePath(side.name))
@@ -331,7 +330,7 @@ func (c *Comparison) ranges(ctx context.Context, change compare.Change) ([]tree.
 		return *e
 	}
 	ranges, err := compare.ChangedRanges(ctx, c.Old, c.New, side(change.Old), side(change.New))
-	if errors.Is(err, object.ErrPurged) || object.PassOver(c.New.Objects, change.Path, object.Key{}, err) {
+	if object.PassOverContent(c.New.Objects, change.Path, object.Key{}, err) {
 		return nil, nil // the caller reports the loss
 	}
 	if err != nil {

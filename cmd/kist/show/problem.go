@@ -39,7 +39,7 @@ func NewProblemJSON(p *gc.Problem) ProblemJSON {
 	out := ProblemJSON{Kind: "volume", Problem: p.Err.Error()}
 	var file *object.DamageError
 	var obj *object.CorruptError
-	var missing *object.NotFoundError
+	var missing *object.AbsentError
 	switch kind := damagedKind(p.Err); {
 	case kind != "" && errors.As(p.Err, &file):
 		out.Kind, out.File, out.Problem = kind, file.Name, file.Err.Error()

@@ -60,7 +60,7 @@ func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 		}
 		if again || ctx.Err() != nil {
 			if err == nil {
-				err = &object.NotFoundError{Key: key}
+				err = &object.AbsentError{Key: key}
 			}
 			return nil, fmt.Errorf("fetch from a remote: %w", err)
 		}

@@ -216,5 +216,5 @@ func kindOf(ctx context.Context, r *kist.Repository, id object.ID) (object.Kind,
 		}
 	}
 	key := object.Key{Kind: object.KindCommit, ID: id}
-	return 0, &object.NotFoundError{Key: key, Lost: r.Objects().IsLost(key)}
+	return 0, object.ExplainMissing(r.Objects(), key, &object.AbsentError{Key: key})
 }

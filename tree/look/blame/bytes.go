@@ -2,7 +2,6 @@ package blame
 
 import (
 	"context"
-	"errors"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -85,7 +84,7 @@ func (h *lineage) passChunks(ctx context.Context, n *node, c *chunkSets) error {
 		e := b.version.Entry() // a small file has its hash as chunk
 		has := make([]uint64, len(n.chunks))
 		err := c.markChunks(ctx, h.r.Contents(), e, has)
-		if errors.Is(err, object.ErrPurged) || object.PassOver(h.r.Contents(), b.Path, e.Content, err) {
+		if object.PassOverContent(h.r.Contents(), b.Path, e.Content, err) {
 			continue
 		}
 		if err != nil {

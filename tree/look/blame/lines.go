@@ -164,7 +164,7 @@ func (h *lineage) readLines(ctx context.Context, n *node) error {
 	if err == nil {
 		data, err = v.ReadContent(ctx, h.r, n.Path, e, tree.MaxText+1)
 	}
-	if errors.Is(err, object.ErrPurged) || object.PassOver(v.Objects, n.Path, e.Content, err) {
+	if object.PassOverContent(v.Objects, n.Path, e.Content, err) {
 		return nil
 	}
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/cache"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -111,7 +110,7 @@ func (h *History) virtualFolder(name string, f folder) *Node {
 	return &Node{Entry: object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755}, h: h, folder: f}
 }
 
-// Commit returns the root folder of a commit. The error matches [kist.ErrExpired] if its
+// Commit returns the root folder of a commit. The error matches [object.ErrExpired] if its
 // content has expired.
 func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {
 	return h.commitRoot(ctx, "", id)
@@ -218,7 +217,7 @@ func (n *Node) Open(ctx context.Context) (*File, error) {
 		}
 		return full.Open(ctx)
 	}
-	if err := n.h.objects.checkAll(ctx, &n.Entry); err != nil {
+	if err := n.h.objects.checkFile(ctx, &n.Entry); err != nil {
 		return nil, err
 	}
 	return &File{r: n.h.objects, entry: n.Entry}, nil
@@ -304,34 +303,16 @@ func (r cachedReader) checkPurged(key object.Key) error {
 	if err != nil {
 		return err
 	}
-	return purgedError(records, key)
+	return records.CheckPurged(key)
 }
 
-func purgedError(records *record.Effects, key object.Key) error {
-	if rec, is := records.Purged(key); is {
-		return &kist.PurgedError{Purge: kist.Purge{Key: key, Record: rec}}
-	}
-	return nil
-}
-
-// checkAll is checkPurged for the content of a file and all its chunks.
-func (r cachedReader) checkAll(ctx context.Context, e *object.Entry) error {
+// checkFile is checkPurged for the content of a file and all its chunks.
+func (r cachedReader) checkFile(ctx context.Context, e *object.Entry) error {
 	records, err := r.source.Records()
-	if err != nil || !records.AnyPurged() {
+	if err != nil {
 		return err
 	}
-	if err := purgedError(records, e.Content); err != nil || e.Content.Kind != object.KindManifest {
-		return err
-	}
-	for c, err := range object.Chunks(ctx, r, e.Content, e.Size, 0) {
-		if err == nil {
-			err = purgedError(records, object.Key{Kind: object.KindChunk, ID: c.ID})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return records.CheckFile(ctx, r, e)
 }
 
 // explainMissing returns the reason why an object is missing: it was purged meanwhile, or its loss was
@@ -340,11 +321,6 @@ func (r cachedReader) explainMissing(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err
 	}
-	if perr := r.checkPurged(key); perr != nil {
-		return perr
-	}
-	if r.IsLost(key) {
-		return &object.NotFoundError{Key: key, Lost: true}
-	}
-	return err
+	records, _ := r.source.Records()
+	return records.ExplainMissing(r.Cache, key, err)
 }

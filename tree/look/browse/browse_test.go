@@ -307,7 +307,7 @@ func TestExpiredAndPurged(t *testing.T) {
 	if got := names(t, h, "commits"); len(all) != 2 || len(got) != 1 {
 		t.Errorf("commits: %q, after the expiration %q; want 2, then 1", all, got)
 	}
-	if _, err := h.Commit(t.Context(), first); !errors.Is(err, kist.ErrExpired) {
+	if _, err := h.Commit(t.Context(), first); !errors.Is(err, object.ErrExpired) {
 		t.Errorf("expired commit: error %v, want ErrExpired", err)
 	}
 	s.Collect(s.Repo, gc.PlanOptions{})

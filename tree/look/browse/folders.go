@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
@@ -69,7 +68,7 @@ func inOrder(ctx context.Context, lookup func(context.Context, string) (*Node, e
 
 // isUnavailable reports whether a commit cannot be shown: it has expired, or is missing or damaged.
 func isUnavailable(err error) bool {
-	return errors.Is(err, kist.ErrExpired) || object.IsUnreadable(err)
+	return errors.Is(err, object.ErrExpired) || object.IsUnreadable(err)
 }
 
 // peeledRoot returns the root folder of a commit, or of the target of a tag object.

@@ -28,7 +28,7 @@ type Source interface {
 	// Records returns the records that are known now.
 	Records() (*record.Effects, error)
 
-	// CheckUsable returns an [*kist.ExpiredError] if the content of a commit has expired.
+	// CheckUsable returns an [*object.AbsentError] if the content of a commit has expired.
 	CheckUsable(ctx context.Context, commit object.ID) error
 
 	// CloseRemoved closes files that were removed since they were opened.

@@ -31,7 +31,7 @@ type Side struct {
 }
 
 // OfCommit returns the tree of the commit that a revision names; REV^{tree} means the same.
-// The error is an [*kist.ExpiredError] if its content has expired.
+// The error is an [*object.AbsentError] if its content has expired.
 func OfCommit(ctx context.Context, r *kist.Repository, rev string) (Side, error) {
 	id, c, err := r.ReadCommit(ctx, strings.TrimSuffix(rev, "^{tree}"))
 	if err == nil {

@@ -62,7 +62,7 @@ func (q *Query) readable(ctx context.Context, f *File) (*object.Entry, error) {
 	root, known := q.roots[f.commit]
 	if !known {
 		var err error
-		if root, err = kist.CommitTree(ctx, q.r, f.commit); err != nil && !errors.Is(err, kist.ErrExpired) {
+		if root, err = kist.CommitTree(ctx, q.r, f.commit); err != nil && !errors.Is(err, object.ErrExpired) {
 			return nil, err
 		}
 		q.roots[f.commit] = root

@@ -111,7 +111,7 @@ func (q *Query) versions() (x *versions.Index, err error) {
 // purged, or because the reader passes over it.
 func (q *Query) readError(f *File, err error) error {
 	path := strings.TrimPrefix(strings.TrimPrefix(f.Path, q.at.Path), "/") // as in a walk of the place
-	if errors.Is(err, object.ErrPurged) || object.PassOver(q.at.Objects, path, f.Entry.Content, err) {
+	if object.PassOverContent(q.at.Objects, path, f.Entry.Content, err) {
 		return nil
 	}
 	return &tree.PathError{Path: f.Path, Err: err}

@@ -118,7 +118,7 @@ type contentReader struct {
 
 func (c *contentReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
-	if err != nil && (errors.Is(err, object.ErrPurged) || object.PassOver(c.r, c.path, c.key, err)) {
+	if object.PassOverContent(c.r, c.path, c.key, err) {
 		err = io.EOF
 	}
 	return n, err

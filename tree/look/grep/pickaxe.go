@@ -2,7 +2,6 @@ package grep
 
 import (
 	"context"
-	"errors"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -70,7 +69,7 @@ func (x *Pickaxe) count(ctx context.Context, c *compare.Comparison, v compare.Si
 	} else {
 		n, err = x.countFile(ctx, c, v, path, e)
 	}
-	if errors.Is(err, object.ErrPurged) || object.PassOver(v.Objects, path, e.Content, err) {
+	if object.PassOverContent(v.Objects, path, e.Content, err) {
 		n, err = 0, nil
 	}
 	if err == nil {

@@ -185,7 +185,7 @@ func (t *lineTracer) readLines(ctx context.Context, v compare.Side, path string,
 		return nil, nil
 	}
 	data, err := v.ReadContent(ctx, t.r, path, e, tree.MaxText+1)
-	if errors.Is(err, object.ErrPurged) || object.PassOver(v.Objects, path, e.Content, err) {
+	if object.PassOverContent(v.Objects, path, e.Content, err) {
 		return nil, nil
 	}
 	return tree.SplitLines(data), err

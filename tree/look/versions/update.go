@@ -341,18 +341,18 @@ func (t *tolerantReader) Get(ctx context.Context, key object.Key) ([]byte, error
 	data, err := t.Reader.Get(ctx, key)
 	if key.Kind <= object.KindManifest && errors.Is(err, object.ErrCorrupt) {
 		t.damaged = cmp.Or(t.damaged, err)
-		err = &object.NotFoundError{Key: key}
+		err = &object.AbsentError{Key: key}
 	}
 	return data, err
 }
 
 // PassOver implements [object.Lenient].
 func (t *tolerantReader) PassOver(path string, key object.Key, err error) bool {
-	if _, lost := object.LostKey(err); lost {
+	if errors.Is(err, object.ErrLost) {
 		object.PassOver(t.Reader, path, key, err)
 		return true
 	}
-	if !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
+	if !object.IsUnreadable(err) {
 		return false
 	}
 	t.damaged = cmp.Or(t.damaged, err)

@@ -13,6 +13,7 @@ package versions
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -211,7 +212,7 @@ func findTips(ctx context.Context, r *kist.Repository) ([]Tip, error) {
 		id := ref.ID
 		if strings.HasPrefix(ref.Name, refs.Tags) {
 			id, err = refs.Peel(ctx, r.Objects(), id)
-			if _, lost := object.LostKey(err); lost {
+			if errors.Is(err, object.ErrLost) {
 				continue
 			} else if err != nil {
 				return nil, err

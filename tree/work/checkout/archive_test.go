@@ -152,7 +152,7 @@ type without struct {
 
 func (w without) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	if key.Kind == w.kind {
-		return nil, &object.NotFoundError{Key: key}
+		return nil, &object.AbsentError{Key: key}
 	}
 	return w.Reader.Get(ctx, key)
 }

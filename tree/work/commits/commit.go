@@ -150,7 +150,7 @@ func (p *draftCommit) finish(ctx context.Context, r *kist.Repository) (*CommitRe
 	}
 
 	expired := kist.CheckUsable(ctx, r, old)
-	if expired != nil && !errors.Is(expired, kist.ErrExpired) {
+	if expired != nil && !errors.Is(expired, object.ErrExpired) {
 		return nil, expired
 	}
 	if err := writeStaged(ctx, p.tx, p.idx, c); err != nil {

@@ -141,7 +141,7 @@ func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o Mer
 			return m.theirs, nil
 		}
 		base, err := newBaseFinder(r, rw).tree(ctx, bases)
-		if o.Unrelated && errors.Is(err, kist.ErrExpired) { // merge as if there were no common history
+		if o.Unrelated && errors.Is(err, object.ErrExpired) { // merge as if there were no common history
 			m.needs = nil
 			return object.ID{}, nil
 		}

@@ -344,7 +344,7 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 			return err
 		}
 		if why != nil {
-			u.result.Skipped = append(u.result.Skipped, object.Skipped{Path: path, Reason: why.String()})
+			u.result.Skipped = append(u.result.Skipped, object.Skipped{Path: path, Reason: why.Error()})
 			return nil
 		}
 	}

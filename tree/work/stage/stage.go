@@ -357,7 +357,7 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 		return e, err
 	} else if why != nil {
-		e.state, e.why = worktree.Unreadable, why.String()
+		e.state, e.why = worktree.Unreadable, why.Error()
 		return e, nil
 	}
 	e.kind, e.entry, e.links = editSet, &entry, stored.Links
@@ -455,8 +455,8 @@ func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
 		if err != nil && !errors.Is(err, object.ErrNotFound) {
 			return err
 		}
-		if why != nil {
-			return &volume.StaleError{Keys: []object.Key{why.Key}}
+		if key, purged := object.AbsentKey(why, object.ErrPurged); purged {
+			return &volume.StaleError{Keys: []object.Key{key}}
 		}
 	}
 	return nil
@@ -606,7 +606,7 @@ func (list edits) folders() (n int) {
 
 // Reason returns the message of an error without its path, which the caller shows beside it.
 func Reason(err error) string {
-	if purged, ok := errors.AsType[*kist.PurgedError](err); ok {
+	if purged, ok := errors.AsType[*object.AbsentError](err); ok && errors.Is(purged, object.ErrPurged) {
 		return purged.Error()
 	}
 	if path, ok := errors.AsType[*fs.PathError](err); ok {

@@ -187,7 +187,7 @@ func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volu
 	out := newVerifyJSON(report)
 	if env.Global.JSON {
 		for _, key := range lost {
-			out.Accepted = append(out.Accepted, show.NewProblemJSON(&gc.Problem{Key: key, Err: &object.NotFoundError{Key: key}}))
+			out.Accepted = append(out.Accepted, show.NewProblemJSON(&gc.Problem{Key: key, Err: &object.AbsentError{Key: key}}))
 		}
 		env.JSON(out)
 	} else {

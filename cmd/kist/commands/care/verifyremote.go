@@ -67,7 +67,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 	}
 
 	for _, key := range slices.SortedFunc(maps.Keys(done.Lost), object.Key.Compare) {
-		lost = append(lost, collect.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
+		lost = append(lost, collect.Problem{Key: key, Err: &object.AbsentError{Key: key}})
 	}
 	out := remoteVerifyJSON{Checked: done}
 	if out.Errors, err = remoteProblems(ctx, r, opened, found); err != nil {
@@ -103,7 +103,7 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *cli.Env, r *kist.R
 	defer p.Stop()
 	result, err := collect.Repair(ctx, opened, r.Objects(), collect.RepairOptions{DryRun: o.dryRun, Progress: p.Transferred()})
 	p.Stop()
-	if missing := new(object.NotFoundError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
+	if missing := new(object.AbsentError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
 		return cli.Hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", o.remote)
 	}
 

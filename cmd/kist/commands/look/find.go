@@ -159,7 +159,7 @@ func (o *findOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		if err != nil {
 			return err
 		}
-		var purged *kist.Purge
+		var purged error
 		if records.AnyPurged() {
 			if purged, err = r.Purged(ctx, &f.Entry); err != nil {
 				return err

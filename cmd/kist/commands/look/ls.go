@@ -76,7 +76,7 @@ func (o *lsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	}
 
 	print := func(at input.Located, path string, e object.Entry) error {
-		var purged *kist.Purge
+		var purged error
 		if records.AnyPurged() {
 			if purged, err = r.Purged(ctx, &e); err != nil {
 				return err
@@ -281,8 +281,7 @@ func copyContent(ctx context.Context, env *cli.Env, at input.Located, offset, le
 	}
 
 	_, err := io.CopyBuffer(struct{ io.Writer }{env.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
-	var purged *kist.PurgedError
-	if errors.As(err, &purged) {
+	if purged, ok := errors.AsType[*object.AbsentError](err); ok && errors.Is(purged, object.ErrPurged) {
 		err = fmt.Errorf("%s: %w", cli.QuoteArg(at.Rev+":"+at.Path), purged)
 	}
 	return err

@@ -238,7 +238,7 @@ func (o *MergeFlags) print(ctx context.Context, env *cli.Env, r *kist.Repository
 	case result.FastForward:
 		what = "fast-forward"
 		changes, err := changesBetween(ctx, r, result.Old, result.ID)
-		if err != nil && !errors.Is(err, kist.ErrExpired) {
+		if err != nil && !errors.Is(err, object.ErrExpired) {
 			return err
 		}
 		n = show.CountChanges(changes)

@@ -29,7 +29,7 @@ func newStore(t *testing.T) *store {
 
 func (s *store) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	if s.lost[key.ID] {
-		return nil, &object.NotFoundError{Key: key}
+		return nil, &object.AbsentError{Key: key}
 	}
 	return s.Memory.Get(ctx, key)
 }

@@ -176,7 +176,7 @@ type partial struct {
 
 func (p partial) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	if p.without[key.ID] {
-		return nil, &object.NotFoundError{Key: key}
+		return nil, &object.AbsentError{Key: key}
 	}
 	return p.Reader.Get(ctx, key)
 }

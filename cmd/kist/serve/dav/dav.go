@@ -248,7 +248,7 @@ func status(err error) (int, string) {
 		return http.StatusForbidden, "no server changes a .git folder"
 	case errors.Is(err, access.ErrDenied):
 		return http.StatusForbidden, "access denied"
-	case errors.Is(err, object.ErrPurged), errors.Is(err, kist.ErrExpired):
+	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "this takes too long"

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/url"
 
-	"github.com/kist-vcs/kist"
-
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -54,8 +52,8 @@ func (s *site) commit(r *request) (page, error) {
 	}
 	new, err := r.site.Open(r.Context(), r.rev)
 	switch {
-	case errors.Is(err, kist.ErrExpired):
-		out.Gone = "The content of this commit has expired: a retention policy gave it up."
+	case errors.Is(err, object.ErrExpired):
+		out.Gone = expiredText
 	case err != nil:
 		return page{}, err
 	default:

@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"maps"
@@ -244,12 +243,10 @@ func (d *differ) text(ctx context.Context, v *serve.Commit, e *object.Entry) (te
 		return text{reason: "Too large to be compared here."}, nil
 	}
 	data, err := v.ReadContent(ctx, d.site.Repo, "", *e, maxDiffText)
-	switch {
-	case errors.Is(err, object.ErrPurged):
-		return text{reason: "The content was purged."}, nil
-	case errors.Is(err, object.ErrNotFound), errors.Is(err, object.ErrCorrupt):
-		return text{reason: "The content is damaged or missing here."}, nil
-	case err == nil && !tree.IsText(data):
+	if why := whyUnreadable(err); why != "" {
+		return text{reason: why}, nil
+	}
+	if err == nil && !tree.IsText(data) {
 		return text{reason: "Not text."}, nil
 	}
 	return text{data: data}, err

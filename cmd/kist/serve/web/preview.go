@@ -57,15 +57,10 @@ func (s *site) preview(ctx context.Context, v *serve.Commit, path string, e obje
 	}
 
 	err := p.read(ctx, s, v)
-	switch {
-	case errors.Is(err, object.ErrPurged):
-		p.Gone = "The content was purged."
-	case errors.Is(err, object.ErrNotFound), errors.Is(err, object.ErrCorrupt):
-		p.Gone = "The content is damaged or missing here. 'kist verify' shows more, and 'kist repair' may bring it back."
-	default:
-		return p, err
+	if p.Gone = whyUnreadable(err); p.Gone != "" {
+		return p, nil
 	}
-	return p, nil
+	return p, err
 }
 
 // read finds the form of a file, and reads a text.

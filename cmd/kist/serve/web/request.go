@@ -60,8 +60,8 @@ func (s *site) failure(err error) page {
 		f = failure{"Nothing here yet", "The repository has no commit. 'kist add' and 'kist commit' make the first one.", http.StatusNotFound}
 	case errors.Is(err, refs.ErrNotFound), isRevision(err):
 		f = failure{"No such version", "The repository has no commit with this name.", http.StatusNotFound}
-	case errors.Is(err, kist.ErrExpired):
-		f = failure{"Expired", "The content of this commit has expired: a retention policy gave it up.", http.StatusGone}
+	case errors.Is(err, object.ErrExpired):
+		f = failure{"Expired", expiredText, http.StatusGone}
 	case errors.Is(err, object.ErrPurged):
 		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -71,6 +71,20 @@ func (s *site) failure(err error) page {
 		s.Log(err)
 	}
 	return page{name: "failure", status: f.status, Title: f.Title, Data: f}
+}
+
+const expiredText = "The content of this commit has expired: a retention policy gave it up."
+
+// whyUnreadable returns the words for content that cannot be read because of err. They are empty
+// for an error of another kind.
+func whyUnreadable(err error) string {
+	switch {
+	case errors.Is(err, object.ErrPurged):
+		return "The content was purged."
+	case object.IsUnreadable(err):
+		return "The content is damaged or missing here. 'kist verify' shows more, and 'kist verify --repair' may bring it back."
+	}
+	return ""
 }
 
 // isRevision reports whether an error is about the name of a revision.

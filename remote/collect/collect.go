@@ -64,7 +64,7 @@ type Stats struct {
 	Deleted   int `json:"deleted" doc:"the number of deleted files"`
 	Forgotten int `json:"forgotten" doc:"the number of marks of files that were deleted long ago"`
 
-	// Marked files that are not due yet, their bytes, and the time when the first is due.
+	// Condemned files that are not due yet, their bytes, and the time when the first is due.
 	Waiting      int       `json:"waiting" doc:"the number of marked files that are not due yet"`
 	WaitingBytes int64     `json:"bytes_waiting" doc:"their size"`
 	Next         time.Time `json:"-"`

@@ -36,7 +36,7 @@ func FuzzOpen(f *testing.F) {
 				t.Errorf("%d bytes at %d are not the stored ones", got, at)
 			case err == nil && (len(stored) < 64 || !bytes.Equal(stored[:64], honest[:64])):
 				t.Errorf("another header is authentic")
-			case err != nil && !errors.Is(err, remote.ErrDamaged) && !errors.Is(err, remote.ErrNewerFormat) && !errors.Is(err, ErrNoKey):
+			case err != nil && !errors.Is(err, remote.ErrDamaged) && !errors.Is(err, remote.ErrNewerFormat) && !errors.Is(err, remote.ErrNoKey):
 				t.Errorf("error %v", err)
 			}
 		}

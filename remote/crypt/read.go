@@ -50,6 +50,30 @@ func (s *Store) PlainSize(ctx context.Context, name string) (size int64, err err
 		info, err := s.b.Stat(ctx, name)
 		return info.Size, err
 	}
+	b, err := s.readHeader(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return b.plain, nil
+}
+
+// RootKeyset implements [remote.Encrypter].
+func (s *Store) RootKeyset(ctx context.Context, name string) (remote.KeysetRef, error) {
+	if typeOf(name) != remote.TypeRoot {
+		return remote.KeysetRef{}, unknownName("get", name)
+	}
+	b := s.headers.get(name)
+	if b == nil {
+		var err error
+		if b, err = s.readHeader(ctx, name); err != nil {
+			return remote.KeysetRef{}, err
+		}
+	}
+	return parseHeader(remote.TypeRoot, b.header)
+}
+
+// readHeader reads a header, which it authenticates.
+func (s *Store) readHeader(ctx context.Context, name string) (b *blob, err error) {
 	err = retry.Verified(func() error {
 		r := &reading{s: s, name: name}
 		defer r.close()
@@ -60,10 +84,10 @@ func (s *Store) PlainSize(ctx context.Context, name string) (size int64, err err
 		if err != nil {
 			return r.failed(err)
 		}
-		size = r.blob.plain
+		b = r.blob
 		return nil
 	})
-	return size, err
+	return b, err
 }
 
 // read is Get without a second try.

@@ -63,7 +63,7 @@ func (s *Store) Close() error { return s.b.Close() }
 
 var (
 	// ErrNoKey means that no keyset has the key of a blob's epoch.
-	ErrNoKey = errors.New("the key of its epoch is missing")
+	ErrNoKey = remote.ErrNoKey
 
 	// ErrOtherKeys means that a keyset has other keys than a client knows from before: somebody
 	// without these keys made it.

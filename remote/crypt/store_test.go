@@ -125,6 +125,9 @@ func TestClearBlobs(t *testing.T) {
 	}
 	s, m := newStore(t)
 	m.Set("other/0", sample(1, 100))
+	if got, err := s.PlainSize(t.Context(), "other/0"); err != nil || got != 100 {
+		t.Errorf("size %d, %v", got, err)
+	}
 	if _, err := readAll(s, "other/0"); !errors.Is(err, remote.ErrName) {
 		t.Errorf("a name of no type: %v", err)
 	}
@@ -210,17 +213,28 @@ func newer(t *testing.T, calls *int, known keysets) (two, one *Store, m *remotet
 func TestUnknownEpoch(t *testing.T) {
 	ctx := t.Context()
 	calls := 0
-	two, one, _ := newer(t, &calls, keysets{second.Names: testKeys(t, 2)})
+	two, one, m := newer(t, &calls, keysets{second.Names: testKeys(t, 2)})
 	put(t, two, "packs/00/1", []byte("pack"))
 	if err := two.CreateRoot(ctx, "root/2", []byte("root"), second); err != nil {
 		t.Fatal(err)
 	}
 
 	_, err := readAll(one, "packs/00/1")
-	if !errors.Is(err, ErrNoKey) || errors.Is(err, remote.ErrDamaged) || calls != 0 {
+	if !errors.Is(err, remote.ErrNoKey) || errors.Is(err, remote.ErrDamaged) || calls != 0 {
 		t.Errorf("a pack of an unknown epoch: %v, %d calls of Load", err, calls)
 	}
 	wantAll(t, one, "root/2", []byte("root"))
+	m.ResetCounts()
+	if k, err := one.RootKeyset(ctx, "root/2"); err != nil || k != second || m.Calls(remotetest.Any) != 0 {
+		t.Errorf("the keyset of the root is %v, %v; %d requests", k, err, m.Calls(remotetest.Any))
+	}
+	one.headers.drop("root/2")
+	if k, err := one.RootKeyset(ctx, "root/2"); err != nil || k != second {
+		t.Errorf("the keyset of the root, from the store, is %v, %v", k, err)
+	}
+	if _, err := one.RootKeyset(ctx, "packs/00/1"); !errors.Is(err, remote.ErrName) {
+		t.Errorf("the keyset of a pack: %v", err)
+	}
 	wantAll(t, one, "packs/00/1", []byte("pack"))
 	wantAll(t, one, "root/2", []byte("root"))
 	if calls != 1 {
@@ -265,7 +279,7 @@ func TestMissingKeyset(t *testing.T) {
 			func() error { return one.ReplaceRoot(t.Context(), "root/2", nil, second) },
 		} {
 			err := call()
-			if e, ok := errors.AsType[*remote.Error](err); !ok || !errors.Is(err, ErrNoKey) || errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || !strings.Contains(e.Error(), cause.Error()) {
+			if e, ok := errors.AsType[*remote.Error](err); !ok || !errors.Is(err, remote.ErrNoKey) || errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || !strings.Contains(e.Error(), cause.Error()) {
 				t.Errorf("cause %v: error %v", cause, err)
 			}
 		}
@@ -278,7 +292,7 @@ func TestMissingKeyset(t *testing.T) {
 	if err := two.CreateRoot(t.Context(), "root/2", []byte("root"), second); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readAll(one, "root/2"); !errors.Is(err, remote.ErrTemporary) || errors.Is(err, ErrNoKey) {
+	if _, err := readAll(one, "root/2"); !errors.Is(err, remote.ErrTemporary) || errors.Is(err, remote.ErrNoKey) {
 		t.Errorf("a keyset that cannot be read now: %v", err)
 	}
 }
@@ -303,7 +317,7 @@ func TestForeignKeysets(t *testing.T) {
 			}
 		}
 		for _, err := range []error{one.UseKeyset(ctx, second), one.CreateRoot(ctx, "root/3", nil, second)} {
-			if !errors.Is(err, ErrOtherKeys) && !errors.Is(err, ErrNoKey) {
+			if !errors.Is(err, ErrOtherKeys) && !errors.Is(err, remote.ErrNoKey) {
 				t.Errorf("%s: error %v", name, err)
 			}
 		}
@@ -345,7 +359,7 @@ func TestDamagedEpoch(t *testing.T) {
 			m.Damage(name, at)
 			_, err := readAll(s, name)
 			wantDamaged(t, fmt.Sprintf("%s, byte %d", name, at), err)
-			if errors.Is(err, ErrNoKey) || calls != 0 {
+			if errors.Is(err, remote.ErrNoKey) || calls != 0 {
 				t.Errorf("%s, byte %d: %v, %d calls of Load", name, at, err, calls)
 			}
 		}

@@ -172,7 +172,8 @@ func (w *copyWriter) writeEntries(ctx context.Context, entries []pack.Entry) err
 		chunks = len(entries)
 	}
 	room := func(e pack.Entry) int { return int(e.Stored) + transfer.EntryRoom }
-	batches := append(transfer.CutBatches(entries[:chunks], pack.TargetSize, room), transfer.CutBatches(entries[chunks:], pack.TargetSize, room)...)
+	sizes := transfer.PackSizesFor(w.collection.r.Backend(), pack.TargetSize)
+	batches := append(transfer.CutBatches(entries[:chunks], sizes, room), transfer.CutBatches(entries[chunks:], sizes, room)...)
 	return transfer.WritePacks(ctx, transfer.DefaultPushJobs, batches, room, w.writeBatch)
 }
 
@@ -261,8 +262,7 @@ func (w *copyWriter) putPack(ctx context.Context, out *pack.Writer) error {
 	if n.objectCount += len(entries); n.objectCount <= transfer.MaxInlineEntries {
 		n.inline = append(n.inline, rootlog.Inline{Info: info, Entries: entries})
 	}
-	w.collection.ownSizes[info.Name.Path()] = int64(info.Size)
-	w.collection.stats.After += int64(info.Size)
+	w.collection.noteSent(info.Name.Path(), int64(info.Size))
 	return nil
 }
 

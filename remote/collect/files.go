@@ -19,7 +19,7 @@ import (
 type knownFiles struct {
 	listed    map[string]remote.Info // in the store
 	rootTimes map[uint64]time.Time   // of roots that condemned something, by number
-	ownSizes  map[string]int64       // sizes of the files that this collection sent
+	ownSizes  map[string]int64       // sizes in the store of the files that this collection sent
 	abandoned []string               // files that this collection sent and no root will name
 	condemned map[string]bool        // by this collection
 	deleted   map[string]bool
@@ -75,7 +75,13 @@ func (f *knownFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes i
 	})
 }
 
-// sizeOf returns the size of a file, or 0 if it is not known.
+// noteSent notes a file that this collection sent, which has size bytes before the store encrypts it.
+func (c *Collection) noteSent(name string, size int64) {
+	c.ownSizes[name] = remote.StoredSize(c.r.Backend(), name, size)
+	c.stats.After += c.ownSizes[name]
+}
+
+// sizeOf returns the size of a file in the store, or 0 if it is not known.
 func (c *knownFiles) sizeOf(name string) int64 {
 	if size, ok := c.ownSizes[name]; ok {
 		return size
@@ -89,7 +95,7 @@ func (c *Collection) checkPacksExist(ctx context.Context) error {
 	return transfer.Parallel(ctx, c.options.Jobs, len(c.livePacks), func(ctx context.Context, i int) error {
 		p := c.livePacks[i]
 		name := p.Name.Path()
-		if info, ok := c.listed[name]; p.reachedCount == 0 || ok && info.Size == int64(p.Size) || c.repair.damage().HasPack(p.Name) {
+		if info, ok := c.listed[name]; p.reachedCount == 0 || ok && c.r.HasSize(info, int64(p.Size)) || c.repair.damage().HasPack(p.Name) {
 			return nil
 		}
 		err := c.r.CheckSize(ctx, name, int64(p.Size))

@@ -122,8 +122,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone 
 		return nil, err
 	}
 
-	c.ownSizes[x.Name.IndexPath()] = x.Size
-	c.stats.After += x.Size
+	c.noteSent(x.Name.IndexPath(), x.Size)
 	return x, nil
 }
 

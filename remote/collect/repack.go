@@ -212,7 +212,9 @@ func (c *Collection) repackEntries(ctx context.Context, entries []pack.Entry, li
 	}
 
 	for range openPacks {
-		w.spareWriters <- pack.NewWriter(make([]byte, 0, min(size, pack.TargetSize+2<<20)))
+		out := pack.NewWriter(make([]byte, 0, min(size, pack.TargetSize+2<<20)))
+		out.SetLimit(transfer.PackSizesFor(w.collection.r.Backend(), pack.TargetSize).Limit)
+		w.spareWriters <- out
 	}
 	sending, ctx := errgroup.WithContext(ctx)
 	w.beginSend = func(out *pack.Writer) {
@@ -327,6 +329,10 @@ func (w *repacker) addObject(ctx context.Context, o *repack.Object) (full bool, 
 		w.sendOpenPack()
 		w.openHasNodes = nodes
 	}
+	if w.openPack != nil && w.openPack.Full(len(o.Value)) {
+		w.sendOpenPack()
+		full = true
+	}
 	if w.openPack == nil {
 		select {
 		case w.openPack = <-w.spareWriters:
@@ -341,8 +347,9 @@ func (w *repacker) addObject(ctx context.Context, o *repack.Object) (full bool, 
 	if err := w.openPack.Add(o.Key, o.Value, len(o.Data)); err != nil {
 		return false, err
 	}
-	if full = w.openPack.Size() >= pack.TargetSize; full {
+	if w.openPack.Size() >= pack.TargetSize {
 		w.sendOpenPack()
+		full = true
 	}
 	return full, nil
 }

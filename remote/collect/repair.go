@@ -192,12 +192,16 @@ func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, 
 			return nil, err
 		}
 		name, ok := pack.ParsePath(info.Name)
-		if !ok || known[info.Name] || info.Size > math.MaxUint32 {
+		if !ok || known[info.Name] {
 			continue
 		}
-		p := pack.Info{Name: name, Size: uint32(info.Size)}
 		var list []pack.Entry
-		err := retry.Verified(func() (err error) {
+		err := retry.Verified(func() error {
+			size, err := remote.PlainSize(ctx, r.Backend(), info)
+			if err != nil || size > math.MaxUint32 {
+				return err
+			}
+			p := pack.Info{Name: name, Size: uint32(size)}
 			list, err = pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return r.ReadPack(ctx, p, b, off) })
 			return err
 		})

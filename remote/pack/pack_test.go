@@ -238,6 +238,34 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// A writer with a limit ends a pack before the object with which it would be larger.
+func TestLimit(t *testing.T) {
+	w := NewWriter(nil)
+	w.SetLimit(1 << 20)
+	key := object.Key{Kind: object.KindChunk}
+	for round := range 2 {
+		for _, size := range []int{200_000, 100, 300_000, 17, 400_000} {
+			if w.Full(size) {
+				t.Fatalf("round %d: full with %d bytes before %d more", round, w.Size(), size)
+			}
+			if err := w.Add(key, make([]byte, size), size); err != nil {
+				t.Fatal(err)
+			}
+			key.ID[0]++
+		}
+		room := 1<<20 - int(SizeOf(w.Len()+1, int64(w.values-remote.HeaderSize)))
+		if w.Full(room) || !w.Full(room+1) {
+			t.Errorf("round %d: full with %d bytes: %t; with one more: %t", round, room, w.Full(room), w.Full(room+1))
+		}
+		w.Reset() // keeps the limit
+	}
+
+	w.SetLimit(1000 * MaxSize)
+	if w.limit != MaxSize {
+		t.Errorf("limit %d", w.limit)
+	}
+}
+
 func TestDecodeDamaged(t *testing.T) {
 	list := items(3, 20)
 	body, entries := build(t, nameOf(3), list)

@@ -20,6 +20,7 @@ type Writer struct {
 	values   int    // end of the values in buf
 	records  []keys.Record
 	finished bool
+	limit    int // largest size of a pack, in bytes
 
 	takesPatches bool
 	bases        map[object.Key]added // possible bases, if it takes patches
@@ -43,10 +44,14 @@ func (b *buffer) Write(p []byte) (int, error) {
 // more if that is too small: most packs are a little larger than TargetSize.
 // The writer owns buf from then on.
 func NewWriter(buf []byte) *Writer {
-	w := &Writer{buf: buf}
+	w := &Writer{buf: buf, limit: MaxSize}
 	w.Reset()
 	return w
 }
+
+// SetLimit makes [Writer.Full] end this and later packs before an object with which they would be
+// larger than limit bytes. It is at most MaxSize.
+func (w *Writer) SetLimit(limit int) { w.limit = min(limit, MaxSize) }
 
 // Reset begins a new pack in the same memory. It overwrites the body that
 // Finish returned.
@@ -145,9 +150,9 @@ func (w *Writer) sizeWith(n, stored int) int {
 }
 
 // Full reports whether to finish the pack before a stored value of next bytes
-// is added: it has reached TargetSize, or there is no room.
+// is added: it has reached TargetSize, or there is no room within its limit.
 func (w *Writer) Full(next int) bool {
-	return w.Len() > 0 && (w.Size() >= TargetSize || w.sizeWith(1, next) > MaxSize)
+	return w.Len() > 0 && (w.Size() >= TargetSize || w.sizeWith(1, next) > w.limit)
 }
 
 // Finish completes the pack and returns it with the entries of its objects,

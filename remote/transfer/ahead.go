@@ -62,7 +62,9 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 	hurried.o.Retry.Deadline = aheadPatience
 	a := &EarlyPacks{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}}, free: make(chan *Packer, jobs)}
 	for range jobs {
-		a.free <- &Packer{Writer: pack.NewWriter(make([]byte, 0, aheadSize+2<<20))}
+		w := pack.NewWriter(make([]byte, 0, aheadSize+2<<20))
+		w.SetLimit(PackSizesFor(r.b, aheadSize).Limit)
+		a.free <- &Packer{Writer: w}
 	}
 	r.ahead = a
 	return a, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -212,8 +213,11 @@ const EntryRoom = 64
 // cutBatches returns the objects for each pack: nodes apart from chunks, and objects that the
 // walk met together in one pack. If there are few, each of the jobs gets about as many,
 // because filling a pack takes time.
-func (p *plan) cutBatches(jobs int) [][]item {
-	return append(CutBatches(p.nodes, fullSize(p.nodes, jobs), item.packRoom), CutBatches(p.chunks, fullSize(p.chunks, jobs), item.packRoom)...)
+func (p *plan) cutBatches(b remote.Backend, jobs int) [][]item {
+	cut := func(items []item) [][]item {
+		return CutBatches(items, PackSizesFor(b, fullSize(items, jobs)), item.packRoom)
+	}
+	return append(cut(p.nodes), cut(p.chunks)...)
 }
 
 // fullSize returns the size from which on a pack of these items is full. All jobs get

@@ -215,7 +215,7 @@ func (p *push) planAndSend(ctx context.Context) error {
 			return fmt.Errorf("push: %w", err)
 		}
 		p.result.Records = len(records)
-		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.cutBatches(p.opt.Jobs))
+		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.cutBatches(p.b, p.opt.Jobs))
 		return nil
 	}
 	return p.sendPlanned(ctx, plan)

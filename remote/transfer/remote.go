@@ -348,14 +348,19 @@ func Parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i
 	return group.Wait()
 }
 
-// CheckSize returns an error if a file of the remote is missing, or damaged because its
-// size is not want.
+// CheckSize returns an error if a file of the remote is missing, or damaged because it cannot have
+// as many bytes as want.
 func (r *Remote) CheckSize(ctx context.Context, name string, want int64) error {
 	info, err := r.b.Stat(ctx, name)
-	if err == nil && info.Size != want {
-		err = errDamaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
+	if err == nil && !r.HasSize(info, want) {
+		err = errDamaged(name, fmt.Errorf("%d bytes are stored, want %d", info.Size, remote.StoredSize(r.b, name, want)))
 	}
 	return err
+}
+
+// HasSize reports whether a stored file has the size that a file of so many bytes has there.
+func (r *Remote) HasSize(info remote.Info, want int64) bool {
+	return info.Size == remote.StoredSize(r.b, info.Name, want)
 }
 
 // Phases of a push or fetch.

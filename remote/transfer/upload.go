@@ -30,7 +30,7 @@ type uploader struct {
 // sendPlan sends the objects of a plan, jobs packs at once. It needs the memory of as many
 // packs.
 func (u *uploader) sendPlan(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	err := WritePacks(ctx, jobs, p.cutBatches(jobs), item.packRoom, u.sendBatch)
+	err := WritePacks(ctx, jobs, p.cutBatches(u.r.b, jobs), item.packRoom, u.sendBatch)
 	return u.sent, err
 }
 
@@ -95,7 +95,7 @@ type Packer struct {
 func WritePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T) int, write func(context.Context, *Packer, []T) error) error {
 	largest := 0
 	for _, batch := range batches {
-		size := remote.HeaderSize + 4<<10
+		size := packFrame
 		for _, it := range batch {
 			size += room(it)
 		}
@@ -114,11 +114,31 @@ func WritePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T
 	})
 }
 
-// CutBatches cuts items into batches for packs, which are full from so many bytes on.
-func CutBatches[T any](items []T, full int, room func(T) int) (batches [][]T) {
+// packFrame is more than a pack takes beyond the room of its objects.
+const packFrame = remote.HeaderSize + 4<<10
+
+// PackSizes says where packs end. A pack is full from some bytes on, but never larger than its limit.
+type PackSizes struct{ Full, Limit int } // bytes
+
+// PackSizesFor returns the sizes of packs that are full from about so many bytes on. In an encrypted
+// store, a pack ends before the object with which it would be larger than its size class. So full
+// packs have equal sizes there, and show nothing of the sizes of objects.
+func PackSizesFor(b remote.Backend, full int) PackSizes {
+	if _, ok := remote.As[remote.Encrypter](b); !ok {
+		return PackSizes{full, pack.MaxSize}
+	}
+	class := SmallPack
+	for class < full && class < pack.TargetSize {
+		class *= 2
+	}
+	return PackSizes{class, class}
+}
+
+// CutBatches cuts items into batches for packs.
+func CutBatches[T any](items []T, sizes PackSizes, room func(T) int) (batches [][]T) {
 	start, size := 0, 0
 	for i, it := range items {
-		if size >= full {
+		if size >= sizes.Full || start < i && packFrame+size+room(it) > sizes.Limit {
 			batches = append(batches, items[start:i])
 			start, size = i, 0
 		}

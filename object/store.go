@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 )
 
 // Reader reads objects. Implementations are safe for concurrent use.
@@ -61,62 +60,6 @@ type discard struct{}
 
 func (discard) Put(ctx context.Context, kind Kind, data []byte) (ID, error) {
 	return Sum(data), ctx.Err()
-}
-
-// Overlay keeps new nodes in memory, over a store that it does not change. So
-// uncommitted trees can be compared like committed ones. It does not keep chunks.
-type Overlay struct {
-	under Reader
-
-	mu    sync.Mutex
-	nodes map[Key][]byte
-}
-
-// NewOverlay returns an empty overlay over a store.
-func NewOverlay(under Reader) *Overlay {
-	return &Overlay{under: under, nodes: map[Key][]byte{}}
-}
-
-// Put implements [object.Writer].
-func (o *Overlay) Put(ctx context.Context, kind Kind, data []byte) (ID, error) {
-	id := Sum(data)
-	if kind.IsNode() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if key := (Key{Kind: kind, ID: id}); o.nodes[key] == nil {
-			o.nodes[key] = append([]byte(nil), data...)
-		}
-	}
-	return id, ctx.Err()
-}
-
-// Get implements [object.Reader].
-func (o *Overlay) Get(ctx context.Context, key Key) ([]byte, error) {
-	o.mu.Lock()
-	data, ok := o.nodes[key]
-	o.mu.Unlock()
-	if ok {
-		return append([]byte(nil), data...), nil
-	}
-	return o.under.Get(ctx, key)
-}
-
-// PassOver implements [Lenient], if the reader below does.
-func (o *Overlay) PassOver(path string, key Key, err error) bool {
-	return PassOver(o.under, path, key, err)
-}
-
-// Missing implements [object.Reader].
-func (o *Overlay) Missing(ctx context.Context, keys []Key) ([]Key, error) {
-	var rest []Key
-	o.mu.Lock()
-	for _, key := range keys {
-		if o.nodes[key] == nil {
-			rest = append(rest, key)
-		}
-	}
-	o.mu.Unlock()
-	return o.under.Missing(ctx, rest)
 }
 
 // LossKeeper is a [Reader] that knows the objects whose loss was accepted.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -20,6 +18,13 @@ import (
 
 // Who is the person who moves a ref.
 type Who struct{ Name, Email string }
+
+// NewWho returns a person. It leaves out what neither a log nor the signature of a commit can
+// have in a name or an address.
+func NewWho(name, email string) Who {
+	angles := strings.NewReplacer("<", "", ">", "")
+	return Who{object.OneLine(angles.Replace(name), maxWhoSize), object.OneLine(angles.Replace(email), maxWhoSize)}
+}
 
 // LogEntry is one move of a ref.
 type LogEntry struct {
@@ -181,33 +186,7 @@ func (s *Store) newEntry(old, new object.ID, who Who, reason string) (LogEntry, 
 	if y := now.Year(); y < 0 || y > 9999 {
 		return LogEntry{}, fmt.Errorf("the clock has the year %d", y)
 	}
-	who = Who{Name: oneLine(who.Name, maxWhoSize, "<>"), Email: oneLine(who.Email, maxWhoSize, "<>")}
-	return LogEntry{Old: old, New: new, Who: who, Time: now, Reason: oneLine(reason, maxReasonSize, "")}, nil
-}
-
-// oneLine returns a text in valid UTF-8 without the runes of drop, with every
-// run of spaces and control characters as one space, and at most size bytes
-// long.
-func oneLine(text string, size int, drop string) string {
-	text = strings.ToValidUTF8(text, string(utf8.RuneError))
-	text = strings.Map(func(r rune) rune {
-		if strings.ContainsRune(drop, r) {
-			return -1
-		}
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > size {
-		for !utf8.RuneStart(text[size]) {
-			size--
-		}
-		text = text[:size]
-	}
-
-	return strings.TrimSpace(text)
+	return LogEntry{Old: old, New: new, Who: NewWho(who.Name, who.Email), Time: now, Reason: object.OneLine(reason, maxReasonSize)}, nil
 }
 
 // An appended is a line added to a log.

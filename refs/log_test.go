@@ -480,13 +480,13 @@ func FuzzReflog(f *testing.F) {
 			t.Errorf("error %v, but all of %q was decoded", err, complete)
 		}
 
-		for _, text := range []string{oneLine(string(data), 20, "<>"), oneLine(string(data), 1000, "")} {
+		for _, text := range []string{NewWho(string(data), "").Name, object.OneLine(string(data), 20)} {
 			if !utf8.ValidString(text) || strings.ContainsAny(text, "\n\t\x00") {
 				t.Errorf("one line of %q is %q", data, text)
 			}
 		}
 
-		e := LogEntry{Who: Who{oneLine(string(data), 256, "<>"), "a"}, Reason: oneLine(string(data), 1024, "")}
+		e := LogEntry{Who: NewWho(string(data), "a"), Reason: object.OneLine(string(data), 1024)}
 		text := encodeEntry(e)
 		if back, err := decodeEntry(text[:len(text)-1]); err != nil || back.Who != e.Who || back.Reason != e.Reason || len(text) > maxLineSize {
 			t.Errorf("%q became %v, %v", text, back, err)

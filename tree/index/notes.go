@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -279,20 +277,7 @@ func checkSkippedPath(path string) error {
 
 // cleanReason returns a reason in the form that the index keeps.
 func cleanReason(reason string) string {
-	reason = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(reason, "\ufffd"))
-	if len(reason) > maxReasonSize {
-		end := maxReasonSize
-		for !utf8.RuneStart(reason[end]) {
-			end--
-		}
-		reason = reason[:end]
-	}
-	return reason
+	return object.CutText(object.CleanText(reason, -1), maxReasonSize)
 }
 
 // maxPathSize is the largest number of bytes in a path.

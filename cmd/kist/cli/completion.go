@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/refs"
 )
 
@@ -59,7 +60,7 @@ func (c *completion) Offer(words []string) []cobra.Completion {
 	var list []cobra.Completion
 	for _, word := range words {
 		switch {
-		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, Deceptive):
+		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, readable.IsDeceptive):
 		case strings.HasPrefix(word, "-") && !c.dashed:
 		case !c.quotes && (strings.HasPrefix(word, "~") || strings.ContainsFunc(word, special)):
 		default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 // Identity is the user's identity in git's configuration, which kist uses if its own
@@ -28,7 +29,7 @@ func GitUser(env *Env) (name, email string) {
 	}
 	for setting := range strings.SplitSeq(string(out), "\x00") {
 		key, value, _ := strings.Cut(setting, "\n")
-		if strings.ContainsFunc(value, Deceptive) {
+		if strings.ContainsFunc(value, readable.IsDeceptive) {
 			value = "" // it could do something to a terminal
 		}
 		switch key {

@@ -73,21 +73,6 @@ func octal(b *strings.Builder, s string) {
 	}
 }
 
-// Deceptive reports whether printing r does something to a terminal other than
-// showing a letter: control characters, line separators, and the marks that
-// change the direction of text.
-func Deceptive(r rune) bool {
-	switch {
-	case r < 0x20, r >= 0x7f && r < 0xa0: // C0, DEL, C1
-		return true
-	case r == 0x2028, r == 0x2029: // line and paragraph separators
-		return true
-	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // direction
-		return true
-	}
-	return false
-}
-
 // Printable makes text of others, such as a commit message, safe for a terminal. Newlines
 // and tabs stay. Other control characters become pictures of them (ESC becomes ␛), and
 // invalid bytes become U+FFFD.
@@ -108,7 +93,7 @@ func Printable(text string) string {
 			return 0x2400 + r
 		case r == 0x7f:
 			return 0x2421
-		case Deceptive(r):
+		case readable.IsDeceptive(r):
 			return utf8.RuneError
 		}
 		return r

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 func TestQuotePath(t *testing.T) {
@@ -75,7 +77,7 @@ func FuzzQuote(f *testing.F) {
 			t.Fatalf("%q is printed as invalid UTF-8: %q, %q", s, q, p)
 		}
 		for _, r := range q + strings.NewReplacer("\n", "", "\t", "").Replace(p) {
-			if Deceptive(r) {
+			if readable.IsDeceptive(r) {
 				t.Fatalf("%q: %U is printed", s, r)
 			}
 		}

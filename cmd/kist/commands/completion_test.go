@@ -12,6 +12,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 // hostileNames are names with characters that a shell or a terminal could interpret.
@@ -113,7 +114,7 @@ func checkProposals(t *testing.T, out string, words []string, quotes bool) {
 	for _, line := range lines[:len(lines)-1] {
 		word, description, described := strings.Cut(line, "\t")
 		switch {
-		case !utf8.ValidString(line) || strings.ContainsFunc(word, cli.Deceptive) || strings.ContainsFunc(description, cli.Deceptive):
+		case !utf8.ValidString(line) || strings.ContainsFunc(word, readable.IsDeceptive) || strings.ContainsFunc(description, readable.IsDeceptive):
 			t.Errorf("%q: proposed %q", words, line)
 		case strings.Contains(description, "`"):
 			t.Errorf("%q: description %q", words, description)

@@ -57,14 +57,27 @@ func IsBadByte(s string, i int, r rune) bool {
 	return size == 1
 }
 
-// IsInvisible reports whether a name with r can look like another name: r shows nothing, or
-// changes the text around it.
-func IsInvisible(r rune) bool {
+// IsDeceptive reports whether printing r does something to a terminal other than showing a
+// letter: control characters, separators of lines, and marks that change the direction of text.
+func IsDeceptive(r rune) bool {
 	switch {
 	case r < 0x20, r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029: // C0, DEL, C1, separators of lines
 		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // direction
+		return true
 	}
-	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point)
+	return false
+}
+
+// IsInvisible reports whether a name with r can look like another name: r shows nothing, or
+// changes the text around it.
+func IsInvisible(r rune) bool {
+	return IsDeceptive(r) || unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// QuoteLabel returns the value of a label in the text format of Prometheus.
+func QuoteLabel(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(value, "\ufffd")) + `"`
 }
 
 // Escaped yields s in parts. Invisible characters and bytes that are not UTF-8 are parts of their

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
@@ -77,22 +78,22 @@ func (m *metrics) write(b *bytes.Buffer) {
 	head(b, "kist_http_requests_total", "counter", "Requests by route and status.")
 	for _, route := range routes {
 		for _, code := range slices.Sorted(maps.Keys(m.routes[route].codes)) {
-			fmt.Fprintf(b, "kist_http_requests_total{route=%s,code=\"%d\"} %d\n", label(route), code, m.routes[route].codes[code])
+			fmt.Fprintf(b, "kist_http_requests_total{route=%s,code=\"%d\"} %d\n", readable.QuoteLabel(route), code, m.routes[route].codes[code])
 		}
 	}
 	head(b, "kist_http_response_bytes_total", "counter", "Bytes of answers.")
 	for _, route := range routes {
-		fmt.Fprintf(b, "kist_http_response_bytes_total{route=%s} %d\n", label(route), m.routes[route].bytes)
+		fmt.Fprintf(b, "kist_http_response_bytes_total{route=%s} %d\n", readable.QuoteLabel(route), m.routes[route].bytes)
 	}
 	head(b, "kist_http_request_duration_seconds", "histogram", "Time until an answer was sent.")
 	for _, route := range routes {
 		at := m.routes[route]
 		for i, bound := range seconds {
-			fmt.Fprintf(b, "kist_http_request_duration_seconds_bucket{route=%s,le=\"%g\"} %d\n", label(route), bound, at.upTo[i])
+			fmt.Fprintf(b, "kist_http_request_duration_seconds_bucket{route=%s,le=\"%g\"} %d\n", readable.QuoteLabel(route), bound, at.upTo[i])
 		}
-		fmt.Fprintf(b, "kist_http_request_duration_seconds_bucket{route=%s,le=\"+Inf\"} %d\n", label(route), at.all)
-		fmt.Fprintf(b, "kist_http_request_duration_seconds_sum{route=%s} %g\n", label(route), at.sum)
-		fmt.Fprintf(b, "kist_http_request_duration_seconds_count{route=%s} %d\n", label(route), at.all)
+		fmt.Fprintf(b, "kist_http_request_duration_seconds_bucket{route=%s,le=\"+Inf\"} %d\n", readable.QuoteLabel(route), at.all)
+		fmt.Fprintf(b, "kist_http_request_duration_seconds_sum{route=%s} %g\n", readable.QuoteLabel(route), at.sum)
+		fmt.Fprintf(b, "kist_http_request_duration_seconds_count{route=%s} %d\n", readable.QuoteLabel(route), at.all)
 	}
 }
 
@@ -106,11 +107,6 @@ func gauge(b *bytes.Buffer, name, help string, value float64) {
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-// label returns the value of a label in quotes.
-func label(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(text, "\ufffd")) + `"`
-}
 
 // metricsTime is the most time to collect all metrics.
 const metricsTime = 20 * time.Second
@@ -157,7 +153,7 @@ func (s *Site) writeMetrics(ctx context.Context, b *bytes.Buffer) error {
 	branches, err := s.Repo.Refs().List(refs.Heads)
 	for _, ref := range branches {
 		if c, err := object.ReadCommit(ctx, s.Repo.Objects(), ref.ID); err == nil {
-			fmt.Fprintf(b, "kist_last_commit_timestamp_seconds{branch=%s} %d\n", label(strings.TrimPrefix(ref.Name, refs.Heads)), c.Committer.When().Unix())
+			fmt.Fprintf(b, "kist_last_commit_timestamp_seconds{branch=%s} %d\n", readable.QuoteLabel(strings.TrimPrefix(ref.Name, refs.Heads)), c.Committer.When().Unix())
 		}
 	}
 	if err != nil {
@@ -167,7 +163,7 @@ func (s *Site) writeMetrics(ctx context.Context, b *bytes.Buffer) error {
 	last, err := s.LastMoves()
 	head(b, "kist_last_push_timestamp_seconds", "gauge", "Time when a branch of a remote last moved here, by a push or a fetch.")
 	for _, remote := range slices.Sorted(maps.Keys(last)) {
-		fmt.Fprintf(b, "kist_last_push_timestamp_seconds{remote=%s} %d\n", label(remote), last[remote].Unix())
+		fmt.Fprintf(b, "kist_last_push_timestamp_seconds{remote=%s} %d\n", readable.QuoteLabel(remote), last[remote].Unix())
 	}
 	return err
 }

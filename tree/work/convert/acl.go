@@ -61,7 +61,7 @@ func (u *unpacker) acl(path string, h *tar.Header, m *object.Metadata, xattr str
 		return a, m != nil, true
 	}
 	if len(unknown) > 0 {
-		names := cutText(strings.ToValidUTF8(strings.Join(unknown, ", "), "\uFFFD"), maxQuoted)
+		names := object.CutText(strings.ToValidUTF8(strings.Join(unknown, ", "), "\uFFFD"), maxQuoted)
 		u.notStored(path, "the rights in its ACL of "+names+": this machine has no such users or groups")
 	}
 	if m.Xattrs == nil {

@@ -28,7 +28,7 @@ const maxQuoted = 100
 func (o *gitOdd) stamp(who, text string, decode func(string) string) object.Stamp {
 	s, repaired := gitStamp(text, decode)
 	if repaired {
-		o.noteChange("its %s %q is odd, and was repaired", who, cutText(text, maxQuoted))
+		o.noteChange("its %s %q is odd, and was repaired", who, object.CutText(text, maxQuoted))
 	}
 	return s
 }

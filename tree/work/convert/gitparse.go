@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/object"
@@ -81,25 +80,9 @@ func gitStamp(text string, decode func(string) string) (s object.Stamp, repaired
 // gitName returns a name or address without control characters, and reports whether it had to
 // be cut.
 func gitName(text string) (string, bool) {
-	clean := strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text))
-	short := cutText(clean, object.MaxTextSize)
+	clean := strings.TrimSpace(object.CleanText(text, utf8.RuneError))
+	short := object.CutText(clean, object.MaxTextSize)
 	return short, short != clean
-}
-
-// cutText returns the beginning of a text in UTF-8 that has at most size bytes.
-func cutText(text string, size int) string {
-	if len(text) <= size {
-		return text
-	}
-	for size > 0 && !utf8.RuneStart(text[size]) {
-		size--
-	}
-	return text[:size]
 }
 
 // gitPath returns the path at the end of a command, which git quotes if it has special

@@ -353,7 +353,7 @@ func (g *gitReader) text(decode func(string) string) (string, error) {
 		text = bytes.TrimRightFunc(text, func(r rune) bool { return r == utf8.RuneError })
 	}
 	message := strings.ReplaceAll(decode(string(text)), "\x00", "\uFFFD")
-	short := cutText(message, object.MaxMessageSize)
+	short := object.CutText(message, object.MaxMessageSize)
 	if size > object.MaxMessageSize || short != message {
 		g.noteChange("its message has %d bytes, and is cut to %d", size, len(short))
 	}

@@ -33,7 +33,7 @@ type Branch struct {
 	base    commitTree // the commit that the changes apply to
 	saved   object.ID  // the commit of the last checkpoint; zero: none
 	info    tree.Info  // the tree with all changes
-	mem     *memory
+	mem     *object.Memory
 	journal *journal // nil: no changes since the last checkpoint
 	touched touched
 	stopped bool
@@ -117,7 +117,7 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 			return nil, err
 		}
 	}
-	if err := putChunks(ctx, overlay{b.mem, c.repo.Objects()}, ops); err != nil {
+	if err := putChunks(ctx, b.mem.Over(c.repo.Objects()), ops); err != nil {
 		return nil, err
 	}
 	if err := b.apply(ctx, ops); err != nil {
@@ -191,14 +191,14 @@ func (b *Branch) stat(ctx context.Context, id object.ID) (tree.Info, error) {
 // reset sets the state of a branch without pending changes.
 func (b *Branch) reset(base commitTree, info tree.Info) {
 	b.base, b.info = base, info
-	b.saved, b.mem, b.journal = object.ID{}, newMemory(), nil
+	b.saved, b.mem, b.journal = object.ID{}, object.NewMemory(), nil
 	b.touched = touched{paths: map[string]refs.Who{}}
 	b.show()
 }
 
 // show makes the present tree visible to readers.
 func (b *Branch) show() {
-	b.view.Store(&BranchTree{Tree: b.info.ID, Objects: overlay{b.mem, b.c.repo.Contents()}})
+	b.view.Store(&BranchTree{Tree: b.info.ID, Objects: b.mem.Over(b.c.repo.Contents())})
 }
 
 // hasChanges reports whether there are changes. The caller holds b.mu.
@@ -327,7 +327,7 @@ func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e
 	}
 
 	old, oldMem := b.info, b.mem
-	if err := putChunks(ctx, overlay{b.mem, b.c.repo.Objects()}, e.ops); err != nil {
+	if err := putChunks(ctx, b.mem.Over(b.c.repo.Objects()), e.ops); err != nil {
 		return nil, 0, err
 	}
 	if err := b.apply(ctx, e.ops); err != nil {
@@ -377,7 +377,7 @@ func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, e
 
 // apply makes the changes in the tree in memory.
 func (b *Branch) apply(ctx context.Context, ops []op) error {
-	rw := overlay{b.mem, b.c.repo.Objects()}
+	rw := b.mem.Over(b.c.repo.Objects())
 	for _, o := range ops {
 		editor := tree.NewEditor(rw, b.info)
 		var err error
@@ -406,7 +406,7 @@ func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int
 		tx = up.tx
 	}
 	small := !b.doubt && !e.big && tx == nil
-	if small && b.mem.bytes() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
+	if small && b.mem.Size() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
 		if b.journal == nil {
 			at := b.base.commit
 			if !b.saved.IsZero() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/graph"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -165,7 +166,7 @@ func (b *Branch) checkpoint(ctx context.Context, tx *kist.Tx, message string, mo
 	if err != nil {
 		return err
 	}
-	b.saved, b.mem = id, newMemory()
+	b.saved, b.mem = id, object.NewMemory()
 	if b.journal != nil {
 		if err := b.journal.remove(); err != nil {
 			b.c.o.Warn(err.Error())
@@ -179,7 +180,7 @@ func (b *Branch) checkpoint(ctx context.Context, tx *kist.Tx, message string, mo
 
 // publish stores a commit and makes the ref of the branch's changes lead to it.
 func (b *Branch) publish(ctx context.Context, tx *kist.Tx, c *object.Commit) (object.ID, error) {
-	if err := b.mem.copyTo(ctx, tx, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
+	if err := copyMemory(ctx, tx, b.mem, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
 		return object.ID{}, err
 	}
 	id, err := tx.PutCommit(ctx, c)
@@ -236,7 +237,7 @@ const (
 func (b *Branch) message(ctx context.Context) (string, error) {
 	var names []string
 	n, folders := 0, 0
-	r := overlay{b.mem, b.c.repo.Objects()}
+	r := b.mem.Over(b.c.repo.Objects())
 	for c, err := range tree.Diff(ctx, r, b.base.tree, b.info.ID, tree.DiffOptions{Recursive: true, Paired: true, Exact: true}) {
 		if err != nil {
 			return "", err
@@ -255,7 +256,7 @@ func (b *Branch) message(ctx context.Context) (string, error) {
 		if n++; n <= maxNamed {
 			name := "a file"
 			if b.mayName(ctx, r, c) {
-				name = plain(path.Base(c.Path))
+				name = object.CleanText(path.Base(c.Path), '?')
 			}
 			names = append(names, what+" "+name)
 		}
@@ -288,16 +289,6 @@ func (b *Branch) mayName(ctx context.Context, r object.Reader, c tree.Change) bo
 		return false
 	}
 	return c.New == nil || b.c.o.MayName(ctx, Tree{b.base.commit, b.info.ID, r}, c.Path)
-}
-
-// plain returns a name without bytes that a message must not have.
-func plain(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '\uFFFD' {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(name, "?"))
 }
 
 // move makes the branch lead to the commit of the last checkpoint. If it is checked out, the
@@ -462,7 +453,7 @@ func (b *Branch) merge(ctx context.Context, rw object.ReadWriter, onto commitTre
 	if len(b.touched.users) > 0 && b.touched.users[0].Name != "" {
 		user = b.touched.users[0].Name
 	}
-	label := fmt.Sprintf("conflict of %s %s", strings.ReplaceAll(plain(user), "/", "_"), r.Options().Now().Format("2006-01-02"))
+	label := fmt.Sprintf("conflict of %s %s", strings.ReplaceAll(object.CleanText(user, '?'), "/", "_"), r.Options().Now().Format("2006-01-02"))
 	result, err := tree.Merge(ctx, r.Unpurged(rw), tree.Versions{Base: b.base.tree, Ours: onto.tree, Theirs: b.info.ID}, tree.MergeOptions{
 		Labels: tree.Labels{Ours: b.name, Theirs: label}, Split: r.Chunker().Split,
 	})
@@ -544,4 +535,18 @@ func freeName(ctx context.Context, r object.Reader, info tree.Info, at, label st
 			return "", err
 		}
 	}
+}
+
+// copyMemory stores key and everything below it that is only in memory.
+func copyMemory(ctx context.Context, w object.Writer, m *object.Memory, key object.Key) error {
+	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{key}, func(key object.Key) ([]object.Key, error) {
+		data, found := m.Find(key)
+		if !found {
+			return nil, nil
+		}
+		if _, err := w.Put(ctx, key.Kind, data); err != nil {
+			return nil, err
+		}
+		return object.Links(key.Kind, data)
+	})
 }

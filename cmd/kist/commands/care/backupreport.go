@@ -11,13 +11,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/object"
 )
@@ -118,10 +118,7 @@ func (b *backupCommand) reportEnd(ctx context.Context) {
 // metricsFile returns the metrics of the backup in the text format of Prometheus.
 func (b *backupCommand) metricsFile(ctx context.Context) []byte {
 	var out bytes.Buffer
-	label := func(name, value string) string {
-		value = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(value, "\uFFFD"))
-		return name + `="` + value + `"`
-	}
+	label := func(name, value string) string { return name + "=" + readable.QuoteLabel(value) }
 	repository := label("repository", b.repo.Home())
 	begin := func(name, help string) { fmt.Fprintf(&out, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
 	gauge := func(name, help string, value float64) {

@@ -196,18 +196,7 @@ func (q *request) who() refs.Who {
 	if q.user.Name == "" {
 		return q.repo.Who()
 	}
-	return refs.Who{Name: plainName(q.user.Name), Email: plainName(q.user.Email)}
-}
-
-// plainName returns a text without the bytes that the stamp of a commit must not have.
-func plainName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '<' || r == '>' {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-	return s[:min(len(s), 200)]
+	return refs.NewWho(q.user.Name, q.user.Email)
 }
 
 // statusError is an error with the status code and the text of the answer.

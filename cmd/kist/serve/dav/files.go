@@ -13,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/pending"
@@ -83,7 +84,7 @@ func (r *abortingReader) Read(p []byte) (int, error) {
 // index answers GET of a folder: a list for people who open it in a browser.
 func (q *request) index(p *place) error {
 	var b strings.Builder
-	title := html.EscapeString(printable("/" + p.name()))
+	title := html.EscapeString(readable.Escape("/" + p.name()))
 	fmt.Fprintf(&b, "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><title>%s</title><h1>%s</h1>\n<p>Open this address with a WebDAV client.</p>\n<ul>\n", title, title)
 	n := 0
 	for e, err := range p.list(q.r.Context()) {
@@ -95,7 +96,7 @@ func (q *request) index(p *place) error {
 			break
 		}
 		link := href(tree.Join(p.name(), e.Name), e.Type == object.TypeDir)
-		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a></li>\n", html.EscapeString(link), html.EscapeString(printable(e.Name)))
+		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a></li>\n", html.EscapeString(link), html.EscapeString(readable.Escape(e.Name)))
 	}
 	fmt.Fprint(&b, "</ul>\n</html>\n")
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -107,16 +108,6 @@ func (q *request) index(p *place) error {
 
 // maxListed is the number of names in the list of a folder for people.
 const maxListed = 10_000
-
-// printable returns a name without control characters and invalid bytes.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffe || r == 0xffff {
-			return '\uFFFD'
-		}
-		return r
-	}, strings.ToValidUTF8(name, "\uFFFD"))
-}
 
 // put answers PUT: it stores a file.
 func (q *request) put(p *place) error {

@@ -219,7 +219,7 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 		}
 		return "", true
 	case "displayname":
-		return escape(printable(path.Base("/" + f.name()))), true
+		return escape(path.Base("/" + f.name())), true
 	case "getcontentlength":
 		return strconv.FormatUint(f.e.Size, 10), !dir
 	case "getcontenttype":

@@ -34,7 +34,8 @@ have the name of one of them. Without a NAME, it lists the remotes.`,
   kist remote show -n origin       without asking the remote`,
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
-	env.Prints(cmd, "for each remote", remoteShownJSON{})
+	env.Prints(cmd, "for each NAME", remoteShownJSON{})
+	env.Prints(cmd, "without NAME, for each remote", registry.Remote{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		if len(args) == 0 {
 			return runRemoteList(ctx, env, r, nil)

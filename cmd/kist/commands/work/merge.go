@@ -98,6 +98,7 @@ touch their files. Otherwise kist names these files and does nothing.`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.Revisions), cobra.NoFileCompletions),
 	}
 	env.Prints(cmd, "", MergedJSON{})
+	env.Prints(cmd, "with --continue", commitDoneJSON{})
 	env.Prints(cmd, "with --abort", CheckoutJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	o.Register(cmd)

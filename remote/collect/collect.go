@@ -231,7 +231,7 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 		return err
 	}
 
-	c.endHolds(c.snap)
+	c.endedHolds = endHolds(c.r, c.snap)
 	if _, err := c.reach.moveToRoot(c.snap); err != nil {
 		return err
 	}
@@ -263,12 +263,13 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	return nil
 }
 
-// endHolds ignores the holds that have ended by the clock here. The root that condemns
+// endHolds makes snap ignore the holds that have ended by the clock here, and returns them. The root that condemns
 // garbage records that they have ended.
-func (c *Collection) endHolds(snap *transfer.Snapshot) {
+func endHolds(r *transfer.Remote, snap *transfer.Snapshot) []record.Record {
 	set := snap.State.Records.Clone()
-	set.EndHolds(c.r.Options().Now(), c.r.Options().Who, c.r.Options().Host)
-	c.endedHolds, snap.Records = set.Newer(snap.State.Records), snap.ViewOf(set)
+	set.EndHolds(r.Options().Now(), r.Options().Who, r.Options().Host)
+	snap.Records = snap.ViewOf(set)
+	return set.Newer(snap.State.Records)
 }
 
 // findReachable finds the objects that refs reach and that were not found before. It counts those
@@ -299,7 +300,7 @@ func (c *Collection) followTo(ctx context.Context, snap *transfer.Snapshot) erro
 	}
 	if follows {
 		c.snap = snap
-		c.endHolds(snap)
+		c.endedHolds = endHolds(c.r, snap)
 		if err = c.findReachable(ctx); !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}

@@ -68,6 +68,7 @@ type RemoteConfig struct {
 	URL          string `toml:"url"`
 	SingleWriter bool   `toml:"single-writer,omitempty"`
 	ObjectLock   string `toml:"object-lock,omitempty"` // see [ParseLock]
+	Encrypted    string `toml:"encrypted,omitempty"`   // the pin of an encrypted remote; see [crypt.ParsePin]
 }
 
 // BranchConfig has the settings of a branch: its upstream.

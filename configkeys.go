@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/crypt"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -57,6 +58,9 @@ const (
 	KeyTool          = "diff.tool" // the program of difftool
 	KeyToolSection   = "difftool." // its command, by name
 	KeyToolPrompt    = "difftool.prompt"
+	KeyIdentity      = "key.identity" // files with identities, which open encrypted remotes
+
+	KeyRequireEncrypted = "remote.require-encrypted"
 )
 
 // configKeys are all known keys, sorted by name. Other keys cannot be set. They stay in the
@@ -87,16 +91,22 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "gc.reflog-expire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
 	{Name: "gc.reflog-expire-unreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
 	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "what renamed folders do to files that others add to them", check: checkOneOf("true", "false", "conflict")},
+	{Name: KeyIdentity, Form: "list of FILEs", Scope: UserOnly, List: true, Help: "files with your identities, which open encrypted remotes", check: checkTextSetting(nil)},
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
 	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds wait; see 'kist help fetch'", check: checkOneOf("ask", "always", "never")},
+	{Name: "remote.*.encrypted", Form: "ID:FINGERPRINT", Scope: RepositoryOnly, Help: "the remote is encrypted: its ID, and the fingerprint of its first key", check: checkTextSetting(func(text string) error {
+		_, err := crypt.ParsePin(text)
+		return err
+	})},
 	{Name: "remote.*.object-lock", Form: "AGE[,governance] or off", Scope: RepositoryOnly, Help: "how long files on the remote are locked", check: checkTextSetting(func(text string) error {
 		_, err := ParseLock(text)
 		return err
 	})},
 	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Scope: RepositoryOnly, Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
 	{Name: "remote.*.url", Form: "URL", Scope: RepositoryOnly, Help: "the URL of the remote, without a password", check: checkTextSetting(checkRemoteURL)},
+	{Name: KeyRequireEncrypted, Form: "true or false", Default: "false", Scope: UserOnly, Help: "remotes that are not encrypted are refused", check: checkBoolSetting},
 	{Name: "required", Help: "extensions that kist has to know", fixed: true},
 	{Name: KeySafeDirectory, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories of other users that you trust; * for all", check: checkTextSetting(nil)},
 	{Name: KeySafeHooks, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories whose configuration may run commands; * for all", check: checkTextSetting(nil)},

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
@@ -69,6 +70,9 @@ type Options struct {
 
 	// Backend opens the store at the URL of a remote. Default: there are no remotes.
 	Backend func(ctx context.Context, url string) (remote.Backend, error)
+
+	// Keys finds an identity for an encrypted remote. Default: there is none.
+	Keys *keyset.Identities
 
 	// Retry sets how often and how long uploads of packs are retried.
 	Retry retry.Options

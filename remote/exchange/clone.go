@@ -134,6 +134,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	list := registry.All(r)
 	if len(list) == 1 {
 		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // the remote recorded it
+		m.Encrypted = list[0].Encrypted
 	}
 	if len(list) != 1 || list[0] != m {
 		r.Close()
@@ -170,6 +171,13 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 		m.SingleWriter = true
 		opt.Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
 	}
+	if encrypted, ok := opened.(*transfer.Remote); ok && encrypted.IsEncrypted() {
+		pin, err := encrypted.PinOf(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		m.Encrypted = pin.String()
+	}
 	if r, err = initClone(ctx, dir, opt, m, opened.Identity().Chunker); err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +192,7 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 func initClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote, c rootlog.Chunker) (*kist.Repository, error) {
 	config := kist.NewConfig(chunker.Params{})
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
-	config.Remote = map[string]kist.RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
+	config.Remote = map[string]kist.RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter, Encrypted: m.Encrypted}}
 	if err := kist.MakeRepositoryDir(filepath.Join(dir, kist.Dir), false); err != nil {
 		return nil, err
 	}

@@ -53,8 +53,8 @@ const maxPassphrase = 64 << 10 // bytes of a file, and of the output of a comman
 
 var errNoPassphrase = errors.New("no place to take a passphrase from")
 
-// read returns the passphrase. The error matches errNoPassphrase if there is no source.
-func (s PassphraseSource) read(ctx context.Context, of string) ([]byte, error) {
+// Read returns the passphrase. The error matches errNoPassphrase if there is no source.
+func (s PassphraseSource) Read(ctx context.Context, of string) ([]byte, error) {
 	switch {
 	case s.File != "":
 		return s.readFile()

@@ -176,7 +176,7 @@ func (l *lockedIdentity) key() string { return l.opened.key() }
 // passphrase returns the passphrase, after asking for it at most once.
 func (s *Identities) passphrase(ctx context.Context, of string) ([]byte, error) {
 	if s.secret == nil {
-		secret, err := s.places.Passphrase.read(ctx, of)
+		secret, err := s.places.Passphrase.Read(ctx, of)
 		if err != nil && !errors.Is(err, errNoPassphrase) {
 			err = &fatalError{err}
 		}

@@ -101,6 +101,27 @@ func (s *Source) Take(ctx context.Context, opened *Opened) error {
 	return err
 }
 
+// RememberIn sets the folder of a source that was made without one, and keeps the newest keyset there that was opened.
+func (s *Source) RememberIn(ctx context.Context, dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.Dir = dir
+	var newest *Opened
+	for _, opened := range s.opened {
+		if newest == nil || opened.Serial > newest.Serial {
+			newest = opened
+		}
+	}
+	if newest == nil {
+		return nil
+	}
+	known, err := s.readKnown()
+	if err != nil {
+		return err
+	}
+	return s.keep(ctx, known, newest)
+}
+
 // openKept opens the clone's own copy. It returns nil if there is none that is intact.
 func (s *Source) openKept(ctx context.Context, known *knownKeys) (*Opened, error) {
 	file := s.readCopy()

@@ -24,6 +24,7 @@ const (
 	indexFolder = "index"  // copies of index files
 	stateFolder = "state"  // copies of state files
 	pushFolder  = "push"   // see journal.go
+	keysFolder  = "keys"   // of an encrypted remote; see package keyset
 	locksFile   = "locks"  // the last known locks of files, a note
 	unfitFile   = "unfit"  // exists if a check found the store unfit; empty
 )
@@ -112,7 +113,7 @@ func isOther(stored []byte, id *rootlog.Identity) bool {
 
 // clearFolder removes the content of the folder.
 func (c *cache) clearFolder() error {
-	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, locksFile, unfitFile} {
+	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, keysFolder, locksFile, unfitFile} {
 		if err := disk.RemoveAll(c.path(name)); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -53,6 +54,8 @@ type Options struct {
 	// age of 0: as the remote's roots require. A negative age: not at all. Roots note it.
 	Lock remote.Lock
 
+	Keys Keys // of encrypted remotes
+
 	Jobs      int    // requests under way at once; 0: DefaultJobs
 	Who, Host string // who pushes, and from where
 }
@@ -80,7 +83,7 @@ func (o *Options) setDefaults() error {
 // Remote is an opened remote. One operation at a time may use it; there may be
 // any number of Remotes for one store, and for one folder.
 type Remote struct {
-	b     remote.Backend
+	b     remote.Backend // encrypts, if the remote is encrypted
 	o     Options
 	id    *rootlog.Identity
 	log   *rootlog.Log
@@ -90,11 +93,13 @@ type Remote struct {
 	values  *pack.Values
 	damage  *Damage     // of the repair under way, or nil
 	ahead   *EarlyPacks // for the next push, or nil
+
+	encrypted *encrypted // nil: the remote is in clear
 }
 
 // Open opens the remote in b, which from then on belongs to the Remote. It
-// writes nothing there. If no remote was made in b the error matches
-// [rootlog.ErrEmpty].
+// writes nothing there. If no remote was made in b the error matches [rootlog.ErrEmpty].
+// If the remote is not the one that o.Keys permit, it matches [rootlog.ErrNotEncrypted] or [ErrOtherRemote].
 func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -109,6 +114,9 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	}
 	if c.id == nil {
 		id, err := rootlog.ReadIdentity(ctx, b)
+		if err == nil || errors.Is(err, rootlog.ErrEmpty) {
+			err = cmp.Or(o.Keys.checkPin(id), err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +125,18 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 		}
 	}
 
+	if err := o.Keys.checkPin(c.id); err != nil {
+		return nil, err
+	}
+
 	r := &Remote{b: b, o: o, id: c.id, cache: c}
-	r.indexes = &IndexFiles{b: b, o: &r.o, opened: map[pack.Name]*IndexFile{}}
+	if r.id.IsEncrypted() {
+		if r.encrypted, err = openEncrypted(b, r.id, &o); err != nil {
+			return nil, err
+		}
+		r.b = r.encrypted.store
+	}
+	r.indexes = &IndexFiles{b: r.b, o: &r.o, opened: map[pack.Name]*IndexFile{}}
 	r.values = pack.NewValues(r.ReadPack, BaseBlock)
 	r.openLog()
 	return r, nil
@@ -200,6 +218,9 @@ func (r *Remote) RememberIn(ctx context.Context, dir string) error {
 	if err == nil && seen != nil {
 		err = c.setHead(ctx, *seen)
 	}
+	if err == nil && r.encrypted != nil {
+		err = r.encrypted.source.RememberIn(ctx, filepath.Join(dir, keysFolder))
+	}
 	if err != nil {
 		return fmt.Errorf("open remote: %w", err)
 	}
@@ -275,6 +296,9 @@ func HeadToWrite(ctx context.Context, r *Remote) (*rootlog.State, error) {
 	}
 	head, err := r.log.Head(ctx, known)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.learnKeyset(ctx, head); err != nil {
 		return nil, err
 	}
 	return head, r.RememberHead(ctx, head)

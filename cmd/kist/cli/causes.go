@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -203,6 +204,22 @@ var Causes = []struct {
 	{matches(kist.ErrSecret), ExitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(transfer.ErrExpiredThere), ExitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
 	{matches(transfer.ErrNotFastForward), ExitMoved, "not-fast-forward", ""},
+	// Encrypted remotes.
+	{matches(keyset.ErrNoCopy), ExitDamaged, "keyset", "without a keyset nobody can read this remote, not even its owner; other clones and exports have copies: 'kist verify --remote NAME --repair'"},
+	{IsA[*keyset.KnownError], ExitDamaged, "keyset", "if you trust the store, delete this file: kist then remembers the keys of the store"},
+	{matches(keyset.ErrKeyChanged), ExitRemote, "not-encrypted", "somebody without the keys has replaced them; nothing was sent"},
+	{matches(keyset.ErrOlder), ExitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
+	{matches(keyset.ErrOtherRemote), ExitRemote, "not-encrypted", "nothing was sent"},
+	{matches(transfer.ErrOtherRemote), ExitRemote, "not-encrypted", "nothing was sent; if it was replaced on purpose, remove the remote and add it again"},
+	{matches(rootlog.ErrNotEncrypted), ExitRemote, "not-encrypted", "nothing was sent; 'kist remote add --encrypted NAME URL' makes an encrypted remote in an empty place"},
+	{matches(keyset.ErrPassphrase), ExitCredentials, "passphrase", ""},
+	{IsA[*keyset.PluginError], ExitCredentials, "plugin", "install the program that it names, or use another identity"},
+	{matches(keyset.ErrNoIdentity), ExitCredentials, "no-identity", "'kist key new' makes an identity; somebody who can read the remote adds it: 'kist key add NAME RECIPIENT'"},
+	{matches(rootlog.ErrEncrypted), ExitCredentials, "no-identity", ""},
+	{IsA[*keyset.ModeError], ExitCredentials, "identity", "chmod 600 makes it yours alone"},
+	{IsA[*keyset.IdentityFileError], ExitCredentials, "identity", ""},
+	{matches(rootlog.ErrUnsigned), ExitRemote, "unsigned", "somebody without a trusted key wrote to the remote; 'kist remote log' shows the changes"},
+	{matches(remote.ErrNoKey), ExitCredentials, "no-identity", ""},
 	{matches(rootlog.ErrUnknown), ExitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
 	{isEmptied, ExitRemote, "rollback", hintEmptied},
 	{matches(rootlog.ErrRollback), ExitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},

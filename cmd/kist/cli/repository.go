@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -53,6 +54,8 @@ type repoOptions struct {
 	setID  bool         // restore set-user-ID and set-group-ID bits
 	Xattrs XattrOptions // the extended attributes of the worktree
 	Lost   *Losses      // receives the accepted losses that the command passes over; nil: it stops at them
+
+	identities *keyset.Identities // for encrypted remotes; nil until they are needed
 
 	Damaged []func() bool // report whether the command passed over damage
 }
@@ -131,6 +134,7 @@ func (e *Env) Options() (kist.Options, error) {
 		Lost:     e.Repo.Lost.hook(),
 		Backend:  e.OpenBackend,
 		Retry:    RetryOptions(e),
+		Keys:     e.Identities(),
 
 		FileOptions: kist.FileOptions{Umask: e.Umask, SetID: e.Repo.setID, Xattrs: xattrs},
 	}, nil

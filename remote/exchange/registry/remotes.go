@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/crypt"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -52,6 +53,9 @@ type Remote struct {
 
 	// ObjectLock is the setting for locks of files; see [kist.ParseLock].
 	ObjectLock string `json:"object_lock,omitempty" doc:"the setting for locks of files"`
+
+	// Encrypted is the pin of an encrypted remote, "" if it is in clear; see [crypt.ParsePin].
+	Encrypted string `json:"encrypted,omitempty" doc:"the ID of an encrypted remote, and the fingerprint of its first key"`
 }
 
 // All returns the remotes as the configuration has them, sorted by name.
@@ -65,7 +69,7 @@ func All(r *kist.Repository) []Remote {
 }
 
 func newRemote(name string, c kist.RemoteConfig) Remote {
-	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock}
+	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock, Encrypted: c.Encrypted}
 }
 
 // Find returns the remote with a name. A relative path as URL starts from the root of the
@@ -139,6 +143,9 @@ func Add(ctx context.Context, r *kist.Repository, add Remote) error {
 		}
 		if add.SingleWriter {
 			settings["single-writer"] = true
+		}
+		if add.Encrypted != "" {
+			settings["encrypted"] = add.Encrypted
 		}
 		return c.SetAt(settings, "remote", add.Name)
 	})
@@ -386,7 +393,10 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 	}
 	opened, err := transfer.Open(ctx, backend, transferOptions(r, m))
 	if create && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) { // 'remote add' has checked the store
-		if err = transfer.CheckFit(Dir(r, m.Name)); err != nil {
+		if err = transfer.CheckFit(Dir(r, m.Name)); err == nil && isEncryptionRequired(r.Options()) {
+			err = rootlog.ErrNotEncrypted // only 'remote add' makes encrypted remotes
+		}
+		if err != nil {
 			backend.Close()
 			return nil, err
 		}
@@ -459,5 +469,23 @@ func readOptions(o kist.Options, m Remote) transfer.Options {
 	return transfer.Options{
 		Lock: lock, URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
 		Now: o.Now, Rand: o.Random, Warn: o.Warn, Retry: o.Retry, Host: o.Host,
+		Keys: transfer.Keys{Identities: o.Keys, Pin: m.pin(), Required: isEncryptionRequired(o)},
 	}
+}
+
+// pin returns the pin of an encrypted remote, nil for a remote in clear.
+func (m Remote) pin() *crypt.Pin {
+	if m.Encrypted == "" {
+		return nil
+	}
+	p, err := crypt.ParsePin(m.Encrypted)
+	if err != nil {
+		return &crypt.Pin{} // no remote fits; the configuration was checked
+	}
+	return &p
+}
+
+// isEncryptionRequired reports whether the user's own configuration forbids remotes in clear.
+func isEncryptionRequired(o kist.Options) bool {
+	return o.User != nil && o.User.Get(kist.KeyRequireEncrypted) == "true"
 }

@@ -140,6 +140,7 @@ func refuseOnlyCopy(ctx context.Context, r *kist.Repository, name string) error 
 
 type remoteAddOptions struct {
 	registry.Remote
+	encryption     encryption
 	noCheck, fetch bool
 }
 
@@ -167,6 +168,11 @@ needs Object Lock. The first push records the setting on the remote, and all
 clones heed it. With 30d,governance some users can end locks early.
 'kist help immutable' has more.
 
+With --encrypted, everything is encrypted before it leaves this machine. Its
+recipients can read it: you, by an identity that kist makes if you have none;
+the keys of --recipient; with --passphrase, whoever knows that; and the recovery
+key, which is shown once, for a sheet of paper. The place has to be empty.
+
 URL may be the folder of another repository. That can be fetched from, and not
 pushed to.`,
 		Example: `  kist remote add origin /media/backup/photos
@@ -181,7 +187,9 @@ pushed to.`,
 	flags.StringVar(&o.ObjectLock, "object-lock", "", "have S3 lock each file for an `AGE`, as in 30d")
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not check or contact the store")
 	flags.BoolVarP(&o.fetch, "fetch", "f", false, "fetch from it, too")
+	o.encryption.register(flags)
 	cmd.MarkFlagsMutuallyExclusive("no-check", "fetch")
+	cmd.MarkFlagsMutuallyExclusive("no-check", "encrypted")
 	return cmd
 }
 
@@ -197,12 +205,23 @@ func (o *remoteAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	if _, err := kist.ParseLock(o.ObjectLock); err != nil {
 		return cli.Usagef("--object-lock: %w", err)
 	}
+	if err := o.encryption.check(env); err != nil {
+		return err
+	}
 	m := o.Remote
 	if err := registry.Check(r, m); err != nil {
 		return err
 	}
 
 	report, err := checkAdded(ctx, env, r, m, o.noCheck)
+	switch {
+	case err != nil:
+	case o.encryption.wanted && report != nil:
+		m, err = o.encryption.make(ctx, env, r, m)
+		err = explainMade(err, m)
+	case report != nil:
+		m, err = registry.FindPin(ctx, r, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -247,7 +266,7 @@ func checkAdded(ctx context.Context, env *cli.Env, r *kist.Repository, m registr
 func tellChecked(env *cli.Env, m registry.Remote, report *check.Report) {
 	switch {
 	case report != nil:
-		env.Tell("remote check passed: %s\n", sharing(m))
+		env.Tell("remote check passed: %s%s\n", sharing(m), secrecy(m))
 	case m.IsRepository():
 		env.Tell("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", cli.QuoteArg(m.URL))
 	}
@@ -258,6 +277,13 @@ func sharing(m registry.Remote) string {
 		return "only one person may push at a time"
 	}
 	return "concurrent pushes are safe"
+}
+
+func secrecy(m registry.Remote) string {
+	if m.Encrypted == "" {
+		return ""
+	}
+	return "; everything is encrypted before it leaves this machine"
 }
 
 // checkRepository warns if a remote has another repository than r.
@@ -271,7 +297,7 @@ func checkRepository(ctx context.Context, env *cli.Env, r *kist.Repository, m re
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return nil
 	}
-	if err == nil && identity.Repository != r.ID() {
+	if err == nil && !identity.IsEncrypted() && identity.Repository != r.ID() {
 		env.Warn("%s holds another repository, with other chunk boundaries: both can be merged, but share no stored content", cli.QuoteArg(m.Name))
 	}
 	return err

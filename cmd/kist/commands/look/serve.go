@@ -1,7 +1,6 @@
 package look
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
@@ -304,7 +302,7 @@ func tlsConfig(certFile, keyFile string) (*tls.Config, error) {
 
 // printHash reads a password and prints the line of a user for --users.
 func printHash(env *cli.Env, name string) error {
-	password, err := readPassword(env, "password of "+cli.QuoteArg(name)+": ")
+	password, err := cli.ReadSecret(env, "password of "+cli.QuoteArg(name)+": ")
 	if err != nil {
 		return err
 	}
@@ -314,21 +312,4 @@ func printHash(env *cli.Env, name string) error {
 	}
 	env.Printf("%s\n", line)
 	return nil
-}
-
-// readPassword reads a line of standard input, without showing it on a terminal.
-func readPassword(env *cli.Env, prompt string) (string, error) {
-	if env.Terminal.Stdin {
-		fmt.Fprint(env.Stderr, prompt)
-		defer fmt.Fprintln(env.Stderr)
-		if terminal, ok := env.Stdin.(*os.File); ok {
-			password, err := term.ReadPassword(int(terminal.Fd()))
-			return string(password), err
-		}
-	}
-	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
-	if line != "" {
-		err = nil
-	}
-	return strings.TrimRight(line, "\r\n"), err
 }

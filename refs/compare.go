@@ -24,10 +24,10 @@ var (
 	ErrCut = errors.New("lines are missing")
 )
 
-// content is the content of one file of a ref or a log.
-type content struct {
+// fileContent is the content of one file of a ref or a log.
+type fileContent struct {
 	ids     []object.ID
-	value   value     // of a ref
+	value   refValue  // of a ref
 	summed  bool      // the ref has a checksum
 	newest  *LogEntry // of a log; nil: it has none
 	damaged bool
@@ -37,7 +37,7 @@ type content struct {
 // files of refs and logs, by name. A log may be one move ahead: a killed process adds the
 // line before it moves the ref. Refs without a checksum count as written by a person. The
 // caller holds the lock.
-func (d folder) compareLogs(found map[string]content) (errs []error) {
+func (d folder) compareLogs(found map[string]fileContent) (errs []error) {
 	names := map[string]bool{}
 	for file := range found {
 		if name := strings.TrimPrefix(file, "logs/"); hasLog(name) {
@@ -57,7 +57,7 @@ func (d folder) compareLogs(found map[string]content) (errs []error) {
 }
 
 // compareLog compares a ref, or HEAD, with its log.
-func compareLog(found map[string]content, name string) error {
+func compareLog(found map[string]fileContent, name string) error {
 	ref, log := found[name], found["logs/"+name]
 	if name == "HEAD" && ref.value.target != "" {
 		branch := found[ref.value.target]

@@ -52,7 +52,7 @@ func (s *Store) Init(branch string) error {
 	if err := CheckName(Heads + branch); err != nil {
 		return err
 	}
-	return s.writeOne(context.Background(), file{"HEAD", value{target: Heads + branch}.encode()})
+	return s.writeOne(context.Background(), fileUpdate{"HEAD", refValue{target: Heads + branch}.encode()})
 }
 
 // SetHead puts HEAD on a branch, or detaches it at a commit if h has no branch.
@@ -61,9 +61,9 @@ func (s *Store) Init(branch string) error {
 // It writes reason to HEAD's log. After a checkout the reason must be
 // [CheckoutReason], because "@{-1}" depends on it.
 func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) error {
-	v := value{id: h.ID}
+	v := refValue{id: h.ID}
 	if h.Branch != "" {
-		v = value{target: Heads + h.Branch}
+		v = refValue{target: Heads + h.Branch}
 		if err := CheckName(v.target); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 
 	id := h.ID
 	if v.target != "" {
-		if id, err = s.currentID(v.target, value{}); err != nil {
+		if id, err = s.currentID(v.target, refValue{}); err != nil {
 			return err
 		}
 		if !h.ID.IsZero() && h.ID != id {
@@ -99,7 +99,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 }
 
 // setHead writes HEAD and logs the change. The caller holds the lock.
-func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) error {
+func (s *Store) setHead(v refValue, old, new object.ID, who Who, reason string) error {
 	e, err := s.newEntry(old, new, who, reason)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) err
 	if !old.IsZero() || !new.IsZero() {
 		lines = append(lines, logLine{"HEAD", e, "HEAD"})
 	}
-	return s.replaceFiles(lines, []file{{"HEAD", v.encode()}})
+	return s.replaceFiles(lines, []fileUpdate{{"HEAD", v.encode()}})
 }
 
 // BranchOf returns the short name of a branch, given its full one.
@@ -181,7 +181,7 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 		return s.deleteRefs([]string{name})
 	}
 
-	return s.writeFiles(file{name, value{target: target}.encode()})
+	return s.writeFiles(fileUpdate{name, refValue{target: target}.encode()})
 }
 
 // Special names, for state that commands leave for each other. Any name in
@@ -223,7 +223,7 @@ func (s *Store) SetSpecial(ctx context.Context, name string, id object.ID) error
 	if id.IsZero() {
 		return &NameError{Name: name, Reason: "needs an ID"}
 	}
-	return s.writeOne(ctx, file{name, value{id: id}.encode()})
+	return s.writeOne(ctx, fileUpdate{name, refValue{id: id}.encode()})
 }
 
 // Message returns the text with a name such as MERGE_MSG. The error matches
@@ -257,7 +257,7 @@ func (s *Store) SetMessage(ctx context.Context, name, text string) error {
 	case !utf8.ValidString(text):
 		return errNotUTF8
 	}
-	return s.writeOne(ctx, file{name, []byte(text)})
+	return s.writeOne(ctx, fileUpdate{name, []byte(text)})
 }
 
 // ClearSpecial removes special names, both commits and texts. Missing names
@@ -284,7 +284,7 @@ func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
 	return syncDirs([]string{s.dir})
 }
 
-func (s *Store) writeOne(ctx context.Context, f file) error {
+func (s *Store) writeOne(ctx context.Context, f fileUpdate) error {
 	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err

@@ -346,7 +346,7 @@ func (s *Store) Logs() ([]string, error) {
 // proves that the ref exists; it then begins at no commit. ExpireLog does not change a
 // damaged log, and returns the error of [Store.Log].
 func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
-	err = s.rewriteLog(ctx, name, func(_ []byte, at value, entries []LogEntry, damage error) ([]LogEntry, error) {
+	err = s.rewriteLog(ctx, name, func(_ []byte, at refValue, entries []LogEntry, damage error) ([]LogEntry, error) {
 		if damage != nil || len(entries) == 0 {
 			return entries, damage
 		}
@@ -365,7 +365,7 @@ func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) 
 
 // rewriteLog replaces a log by the entries that change returns, newest first. Change gets
 // the bytes of the log, the present value of the ref, the readable entries and the damage.
-func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []byte, at value, entries []LogEntry, damage error) ([]LogEntry, error)) error {
+func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []byte, at refValue, entries []LogEntry, damage error) ([]LogEntry, error)) error {
 	if name != "HEAD" {
 		if err := checkLocal(name); err != nil {
 			return err
@@ -403,7 +403,7 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []
 	if err := s.makeLogDirs(name); err != nil {
 		return err
 	}
-	return s.writeFiles(file{log, text})
+	return s.writeFiles(fileUpdate{log, text})
 }
 
 // DropEntry removes entry i of the log of ref name, counted from the newest, which leads
@@ -439,7 +439,7 @@ func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID)
 		return s.deleteRefs([]string{name})
 	}
 
-	return s.writeFiles(file{name, value{id: entries[0].New}.encode()}, file{"logs/" + name, encodeLog(entries)})
+	return s.writeFiles(fileUpdate{name, refValue{id: entries[0].New}.encode()}, fileUpdate{"logs/" + name, encodeLog(entries)})
 }
 
 // encodeLog returns the bytes of a log with entries, newest first.

@@ -25,7 +25,7 @@ func TestGuess(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for name, want := range map[string]value{
+	for name, want := range map[string]refValue{
 		Heads + "main": {id: id(1)}, "HEAD": {target: Heads + "main"}, MergeHead: {id: id(3)},
 		"refs/remotes/origin/HEAD": {target: "refs/remotes/origin/main"},
 	} {

@@ -30,7 +30,7 @@ const maxMendable = 4 * maxLineSize
 // For each line that it rebuilds or adds, it calls fill, which sets all but the commits and
 // returns false if there was no such line.
 func (s *Store) RepairLog(ctx context.Context, name string, fill func(*LogEntry) bool) (done LogRepair, err error) {
-	err = s.rewriteLog(ctx, name, func(data []byte, at value, entries []LogEntry, damage error) ([]LogEntry, error) {
+	err = s.rewriteLog(ctx, name, func(data []byte, at refValue, entries []LogEntry, damage error) ([]LogEntry, error) {
 		m := &logMender{fill: fill, at: at.id, joined: name == Stash}
 		if damage == nil {
 			m.entries = entries

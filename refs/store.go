@@ -167,7 +167,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 
 	files = append(files, logs...)
 
-	found := make([]content, len(files))
+	found := make([]fileContent, len(files))
 	errs := make([]error, len(files))
 	eachParallel(len(files), func(i int) error {
 		found[i], errs[i] = s.contentOf(files[i], keep)
@@ -175,7 +175,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 	})
 
 	var roots []Root
-	known := make(map[string]content, len(files))
+	known := make(map[string]fileContent, len(files))
 	for i, c := range found {
 		c.damaged = errs[i] != nil
 		known[files[i]] = c
@@ -188,7 +188,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 }
 
 // contentOf reads a file of a ref or a log. Each ID is in the result once.
-func (d folder) contentOf(file string, keep func(name string, e LogEntry) bool) (c content, err error) {
+func (d folder) contentOf(file string, keep func(name string, e LogEntry) bool) (c fileContent, err error) {
 	name, isLog := strings.CutPrefix(file, "logs/")
 	if !isLog {
 		c.value, c.summed, err = d.readSummed(file)
@@ -269,15 +269,15 @@ func isNoSuchPath(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// A value is the content of a ref's file: an ID, or the name of another ref.
-type value struct {
+// A refValue is the content of a ref's file: an ID, or the name of another ref.
+type refValue struct {
 	id     object.ID
 	target string // full name; empty if it is an ID
 }
 
 const maxValueSize = 2048 // bytes of a ref's file
 
-func (v value) firstLine() string {
+func (v refValue) firstLine() string {
 	if v.target != "" {
 		return "ref: " + v.target
 	}
@@ -285,34 +285,34 @@ func (v value) firstLine() string {
 }
 
 // encode returns a file of two lines: the value, and its checksum.
-func (v value) encode() []byte { return disk.WithSum([]byte(v.firstLine())) }
+func (v refValue) encode() []byte { return disk.WithSum([]byte(v.firstLine())) }
 
 // decodeValue decodes a file. The second line may be absent, so that a person
 // can write a file by hand.
-func decodeValue(data []byte) (value, error) {
+func decodeValue(data []byte) (refValue, error) {
 	line, rest, complete := bytes.Cut(data, []byte("\n"))
 	if !complete {
-		return value{}, errors.New("cut off")
+		return refValue{}, errors.New("cut off")
 	}
 
-	var v value
+	var v refValue
 	if target, symbolic := strings.CutPrefix(string(line), "ref: "); symbolic {
 		if err := CheckName(target); err != nil {
-			return value{}, err
+			return refValue{}, err
 		}
 		v.target = target
 	} else {
 		id, err := object.ParseID(string(line))
 		if err != nil {
-			return value{}, err
+			return refValue{}, err
 		}
 		if id.IsZero() {
-			return value{}, errors.New("the zero ID")
+			return refValue{}, errors.New("the zero ID")
 		}
 		v.id = id
 	}
 	if len(rest) > 0 && !bytes.Equal(data, v.encode()) {
-		return value{}, errors.New("checksum does not fit")
+		return refValue{}, errors.New("checksum does not fit")
 	}
 
 	return v, nil
@@ -320,24 +320,24 @@ func decodeValue(data []byte) (value, error) {
 
 // readValue reads the file of a ref, of HEAD or of a special name. Found is false
 // if it does not exist or is a folder.
-func (d folder) readValue(name string) (v value, found bool, err error) {
+func (d folder) readValue(name string) (v refValue, found bool, err error) {
 	v, _, err = d.readSummed(name)
-	return v, v != value{}, err
+	return v, v != refValue{}, err
 }
 
 // readSummed is readValue that also reports whether the file has a checksum. If not, a
 // person may have written it. The value is zero if there is no file.
-func (d folder) readSummed(name string) (v value, summed bool, err error) {
+func (d folder) readSummed(name string) (v refValue, summed bool, err error) {
 	data, found, err := d.readFile(name, maxValueSize)
 	if err != nil || !found {
-		return value{}, false, err
+		return refValue{}, false, err
 	}
 	v, err = decodeValue(data)
 	if err == nil && v.target != "" && !mayName(name, v.target) {
 		err = fmt.Errorf("names %s", v.target)
 	}
 	if err != nil {
-		return value{}, false, Damaged(name, err)
+		return refValue{}, false, Damaged(name, err)
 	}
 	return v, bytes.Equal(data, v.encode()), nil
 }
@@ -402,8 +402,8 @@ func (d folder) endKilled() error {
 	return d.removeStaging()
 }
 
-// A file is a file to replace.
-type file struct {
+// A fileUpdate is a file to replace.
+type fileUpdate struct {
 	name string // below the .kist folder, with slashes
 	data []byte
 }
@@ -411,7 +411,7 @@ type file struct {
 // stageFiles writes the files to the staging folder and syncs them. The returned
 // function renames them to their places, in order, and returns how many it
 // renamed. Until then no file has changed. The caller holds the lock.
-func (d folder) stageFiles(files []file) (place func() (placed int, err error), err error) {
+func (d folder) stageFiles(files []fileUpdate) (place func() (placed int, err error), err error) {
 	if len(files) == 0 {
 		return func() (int, error) { return 0, nil }, nil
 	}
@@ -443,7 +443,7 @@ func (d folder) stageFiles(files []file) (place func() (placed int, err error), 
 }
 
 // writeFiles replaces files, each atomically. The caller holds the lock.
-func (d folder) writeFiles(files ...file) error {
+func (d folder) writeFiles(files ...fileUpdate) error {
 	place, err := d.stageFiles(files)
 	if err == nil {
 		_, err = place()

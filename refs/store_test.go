@@ -260,7 +260,7 @@ func TestFlippedBits(t *testing.T) {
 func TestNotRegular(t *testing.T) {
 	s := newStore(t)
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, value{id: id(1)}.encode(), 0o644); err != nil {
+	if err := os.WriteFile(outside, refValue{id: id(1)}.encode(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(s.filePath("refs/heads"), 0o755); err != nil {

@@ -26,7 +26,7 @@ func AddSums(ctx context.Context, s *Store, dryRun bool, sure func(name string, 
 		return nil, err
 	}
 	var changed []string
-	var files []file
+	var files []fileUpdate
 	for _, name := range append(names, "HEAD") {
 		v, found, err := s.readValue(name)
 		if err != nil {
@@ -48,7 +48,7 @@ func AddSums(ctx context.Context, s *Store, dryRun bool, sure func(name string, 
 				return nil, err
 			}
 		}
-		changed, files = append(changed, name), append(files, file{name, new})
+		changed, files = append(changed, name), append(files, fileUpdate{name, new})
 	}
 	slices.Sort(changed)
 	if dryRun || len(files) == 0 {

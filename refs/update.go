@@ -99,20 +99,20 @@ func (s *Store) checkChanges(changes []Change) ([]move, error) {
 
 // headFor reads HEAD if the changes concern it. A missing HEAD, as in a new
 // repository, is on no branch.
-func (d folder) headFor(changes []Change) (value, error) {
+func (d folder) headFor(changes []Change) (refValue, error) {
 	for _, c := range changes {
 		if c.Name == "HEAD" || strings.HasPrefix(c.Name, Heads) {
 			head, _, err := d.readValue("HEAD")
 			return head, err
 		}
 	}
-	return value{}, nil
+	return refValue{}, nil
 }
 
 // currentID returns the value of a ref, zero if it does not exist.
-func (s *Store) currentID(name string, head value) (object.ID, error) {
+func (s *Store) currentID(name string, head refValue) (object.ID, error) {
 	if name == "HEAD" {
-		if head == (value{}) {
+		if head == (refValue{}) {
 			return object.ID{}, Damaged("HEAD", errors.New("missing"))
 		}
 		return head.id, nil
@@ -165,7 +165,7 @@ func checkFreeExcept(s *Store, name string, names map[string]bool, except string
 // whether there is room, then renames, then deletes.
 func (s *Store) applyMoves(moves []move, who Who) error {
 	var lines []logLine
-	var files []file
+	var files []fileUpdate
 	var gone []string
 	for _, m := range moves {
 		e, err := s.newEntry(m.Old, m.New, who, m.Reason)
@@ -175,7 +175,7 @@ func (s *Store) applyMoves(moves []move, who Who) error {
 		if m.New.IsZero() {
 			gone = append(gone, m.Name)
 		} else {
-			files = append(files, file{m.Name, value{id: m.New}.encode()})
+			files = append(files, fileUpdate{m.Name, refValue{id: m.New}.encode()})
 			if hasLog(m.Name) {
 				lines = append(lines, logLine{m.Name, e, m.Name})
 			}
@@ -230,7 +230,7 @@ type logLine struct {
 // replaceFiles adds lines to logs and replaces files. It first syncs the lines and
 // the new files, and then renames the files. If a step fails, it removes the
 // lines for files that were not renamed.
-func (s *Store) replaceFiles(lines []logLine, files []file) error {
+func (s *Store) replaceFiles(lines []logLine, files []fileUpdate) error {
 	var made []string
 	for _, line := range lines {
 		if line.entry.Old.IsZero() && line.name == line.file && line.name != "HEAD" {
@@ -382,7 +382,7 @@ func duplicate(s *Store, from, to string, e LogEntry) error {
 	if err := s.noteNames([]string{to}, disk.WriteUnsynced); err != nil {
 		return errors.Join(err, s.removeStaging())
 	}
-	return s.writeFiles(file{"logs/" + to, log}, file{to, value{id: e.New}.encode()})
+	return s.writeFiles(fileUpdate{"logs/" + to, log}, fileUpdate{to, refValue{id: e.New}.encode()})
 }
 
 // renameBranch makes the new log, the new ref and the new HEAD, in this order, and
@@ -396,7 +396,7 @@ func (s *Store) renameBranch(from, to string, id object.ID, onHead bool, who Who
 		return err
 	}
 	if onHead {
-		if err := s.setHead(value{target: to}, id, id, who, e.Reason); err != nil {
+		if err := s.setHead(refValue{target: to}, id, id, who, e.Reason); err != nil {
 			return err
 		}
 	}
@@ -420,12 +420,12 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 	if err != nil {
 		return err
 	}
-	var logs, values, heads []file
+	var logs, values, heads []fileUpdate
 	var made []string
 	for _, ref := range list {
 		name := to + strings.TrimPrefix(ref.Name, from)
 		if ref.Target != "" {
-			heads = append(heads, file{name, value{target: to + strings.TrimPrefix(ref.Target, from)}.encode()})
+			heads = append(heads, fileUpdate{name, refValue{target: to + strings.TrimPrefix(ref.Target, from)}.encode()})
 			continue
 		}
 		reason := "remote: renamed " + ref.Name + " to " + name
@@ -443,8 +443,8 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 		if err := s.makeLogDirs(name); err != nil {
 			return err
 		}
-		logs = append(logs, file{"logs/" + name, append(log[:intactLines(log)], encodeEntry(e)...)})
-		values = append(values, file{name, value{id: ref.ID}.encode()})
+		logs = append(logs, fileUpdate{"logs/" + name, append(log[:intactLines(log)], encodeEntry(e)...)})
+		values = append(values, fileUpdate{name, refValue{id: ref.ID}.encode()})
 		made = append(made, name)
 	}
 	if len(list) == 0 {
@@ -482,7 +482,7 @@ func DropRemote(ctx context.Context, s *Store, remote string) error {
 
 // mayCopy returns an error if a ref exists, unless the newest line of its log has the reason.
 func mayCopy(s *Store, name, reason string) error {
-	have, err := s.currentID(name, value{})
+	have, err := s.currentID(name, refValue{})
 	if err != nil || have.IsZero() {
 		return cmp.Or(err, s.CheckFree(name, nil))
 	}
@@ -510,7 +510,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 	}
 	defer unlock()
 
-	have, damage := s.currentID(name, value{})
+	have, damage := s.currentID(name, refValue{})
 	switch {
 	case damage == nil && !have.IsZero():
 		return &MovedError{Name: name, Want: id, Have: have}
@@ -520,7 +520,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 
 	log, err := s.Log(name)
 	if name == Stash && err == nil && len(log) > 0 && log[0].New == id {
-		return s.writeFiles(file{name, value{id: id}.encode()})
+		return s.writeFiles(fileUpdate{name, refValue{id: id}.encode()})
 	}
 	old := id
 	if name == Stash && err == nil {
@@ -544,7 +544,7 @@ func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
 		return id, "", false
 	}
 
-	var v value
+	var v refValue
 	mended := disk.Mend(data, func(data []byte) bool {
 		v, err = decodeValue(data)
 		return err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayName(name, v.target))

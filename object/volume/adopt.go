@@ -74,7 +74,7 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 	var buf []byte
 	end, err := ingest.WalkIntact(ctx, f, size, func(e ingest.Entry) (err error) {
 		if buf, err = w.adoptObject(f, e, buf); err == nil && !isNew {
-			var v *sealed
+			var v *sealedVolume
 			v, _, err = findHere(w.store, e.Key)
 			isNew = v == nil
 		}
@@ -99,6 +99,6 @@ func (w *writer) adoptObject(f *os.File, e ingest.Entry, buf []byte) ([]byte, er
 	if err != nil {
 		return buf, err
 	}
-	w.countObject(written{id: e.Key.ID, kind: e.Key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
+	w.countObject(addedObject{id: e.Key.ID, kind: e.Key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
 	return buf, nil
 }

@@ -115,7 +115,7 @@ func (c *checker) progress(volumes, objects int, bytes int64) {
 // volumeCheck is the check of one volume.
 type volumeCheck struct {
 	*checker
-	v    *sealed
+	v    *sealedVolume
 	base int // number of objects in the volumes before this one
 	dir  *os.Root
 	buf  []byte

@@ -22,7 +22,7 @@ type copier struct {
 	buf         []byte
 
 	w       *writer                 // the volume that is being written, or nil
-	written []*sealed               // volumes that were sealed and read back
+	written []*sealedVolume         // volumes that were sealed and read back
 	found   map[object.Key]struct{} // the copied objects of a dry run; else nil
 }
 
@@ -107,7 +107,7 @@ func (c *copier) sealAndReadBack(ctx context.Context) error {
 var errNotListed = errors.New("it is no longer listed")
 
 // readBack reads and hashes every object of a volume, without any other volume.
-func readBack(ctx context.Context, v *sealed) error {
+func readBack(ctx context.Context, v *sealedVolume) error {
 	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, alone: true}, v: v}
 	if err := c.checkVolume(ctx); err != nil || len(c.found) == 0 {
 		return err
@@ -124,15 +124,15 @@ func (c *copier) abandon() {
 }
 
 // readable reads and hashes the copy at rec of v, without any other volume.
-func (c *copier) readable(v *sealed, rec keys.Record) (err error) {
+func (c *copier) readable(v *sealedVolume, rec keys.Record) (err error) {
 	c.buf, err = v.readStored(rec, c.buf, &baseReader{left: maxBases, alone: true})
 	return err
 }
 
-// copying copies objects of one volume.
-type copying struct {
+// volumeCopier copies objects of one volume.
+type volumeCopier struct {
 	*copier
-	from *sealed // open
+	from *sealedVolume // open
 
 	// wants reports whether to copy an object. It is called for objects without a copy.
 	wants func(keys.Record) (bool, error)
@@ -147,7 +147,7 @@ type copying struct {
 // copyObject copies the object at rec, if it is wanted and was not copied before. It copies the
 // base of a patch first. Above is the number of patches that are made from the object, in a
 // chain.
-func (c *copying) copyObject(ctx context.Context, rec keys.Record, above int) error {
+func (c *volumeCopier) copyObject(ctx context.Context, rec keys.Record, above int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (c *copying) copyObject(ctx context.Context, rec keys.Record, above int) er
 }
 
 // checkCopied returns an error if v has an object for which has returns false.
-func (v *sealed) checkCopied(has func(keys.Record) (bool, error)) error {
+func (v *sealedVolume) checkCopied(has func(keys.Record) (bool, error)) error {
 	o, err := v.ensureOpen()
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (v *sealed) checkCopied(has func(keys.Record) (bool, error)) error {
 // valueForCopy returns the verified stored value of the object at rec of v, for a new volume. A
 // patch remains a patch if hold reports that the new volume takes patches of its base.
 // Otherwise valueForCopy compresses the object.
-func (v *sealed) valueForCopy(ctx context.Context, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
+func (v *sealedVolume) valueForCopy(ctx context.Context, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
 	b, err := v.verified(ctx, rec)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (v *sealed) valueForCopy(ctx context.Context, rec keys.Record, hold func(ba
 
 // verified returns the verified stored value of an object: that in v, or, if it is damaged,
 // that of another volume.
-func (v *sealed) verified(ctx context.Context, rec keys.Record) (*buffer, error) {
+func (v *sealedVolume) verified(ctx context.Context, rec keys.Record) (*buffer, error) {
 	b := takeBuffer(int(min(rec.Stored, ingest.MaxStored)) + ingest.MaxPadding)
 	value, err := v.readStored(rec, b.b, nil)
 	if err == nil {
@@ -245,7 +245,7 @@ func (v *sealed) verified(ctx context.Context, rec keys.Record) (*buffer, error)
 
 // expanded returns the compressed value for a patch in v. It owns patch afterwards, unless
 // it fails.
-func (v *sealed) expanded(rec keys.Record, patch *buffer) (*buffer, error) {
+func (v *sealedVolume) expanded(rec keys.Record, patch *buffer) (*buffer, error) {
 	data, err := v.decodeValue(nil, rec, patch.b, nil)
 	if err != nil {
 		return patch, v.readError(rec, err)

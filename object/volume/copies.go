@@ -54,7 +54,7 @@ func readCopies(path string, most int) (list []storedCopy, err error) {
 
 // loadDamaged marks the damaged copies of volumes that were just listed. Path is that
 // of the file.
-func loadDamaged(path string, volumes []*sealed) {
+func loadDamaged(path string, volumes []*sealedVolume) {
 	if len(volumes) == 0 {
 		return
 	}
@@ -125,7 +125,7 @@ func copyLine(volume string, key object.Key) string {
 const droppedFile = "dropped"
 
 // isDropped reports whether key was dropped in the volume.
-func (v *sealed) isDropped(key object.Key) bool {
+func (v *sealedVolume) isDropped(key object.Key) bool {
 	dropped := v.dropped.Load()
 	if dropped == nil {
 		return false
@@ -137,7 +137,7 @@ func (v *sealed) isDropped(key object.Key) bool {
 // loadDropped reads the dropped objects of volumes, if the file changed, or of added
 // volumes. It returns errors that do not concern the data on disk: dropped objects must
 // not come back because of a lack of memory. The caller holds s.refreshing.
-func (s *Store) loadDropped(volumes, added []*sealed) error {
+func (s *Store) loadDropped(volumes, added []*sealedVolume) error {
 	path := s.inVolumes(droppedFile)
 	info, err := disk.Stat(path)
 	if err := systemError(err); err != nil {

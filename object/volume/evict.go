@@ -16,7 +16,7 @@ import (
 const notHere = 0
 
 // fetchValue returns an evicted object as a stored value. It prefers a copy in another volume.
-func (v *sealed) fetchValue(rec keys.Record) ([]byte, error) {
+func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 	l, err := v.store.lastListing()
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func EvictedKeys(ctx context.Context, s *Store) (away []object.Key, err error) {
 
 // evictedCopies returns the volumes with evicted copies of an object. It returns none if
 // another copy is here and not known to be damaged.
-func (l *listing) evictedCopies(key object.Key) (away []*sealed) {
+func (l *listing) evictedCopies(key object.Key) (away []*sealedVolume) {
 	for _, v := range l.volumes {
 		rec, ok, err := v.findRecord(key)
 		switch {
@@ -102,7 +102,7 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	copies := map[object.Key][]*sealed{}
+	copies := map[object.Key][]*sealedVolume{}
 	var away []object.Key
 	for _, key := range wanted {
 		if list := l.evictedCopies(key); list != nil && copies[key] == nil {
@@ -139,7 +139,7 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 
 // findForPut is findObject for a caller that has the bytes of an object. An evicted copy counts
 // only if a remote has the object at present.
-func findForPut(ctx context.Context, s *Store, key object.Key) (*sealed, int, error) {
+func findForPut(ctx context.Context, s *Store, key object.Key) (*sealedVolume, int, error) {
 	v, index, away, err := findCopy(s, key)
 	if !away || err != nil {
 		return v, index, err
@@ -172,7 +172,7 @@ func HasDamage(s *Store) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(l.volumes, func(v *sealed) bool { return v.hasBad.Load() }), nil
+	return slices.ContainsFunc(l.volumes, func(v *sealedVolume) bool { return v.hasBad.Load() }), nil
 }
 
 // Evict replaces volumes by smaller ones without the chunks for which take returns true. Take
@@ -242,7 +242,7 @@ func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
 	w.created = created
 	for _, rec := range records {
 		if w.table.findRecord(rec.Key) == nil {
-			w.countObject(written{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
+			w.countObject(addedObject{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
 			w.placed++
 		}
 	}

@@ -17,8 +17,8 @@ type files struct {
 	most int
 
 	mu   sync.Mutex
-	open []weak.Pointer[file] // unreferenced files are closed with their memory
-	hand int                  // the next candidate to close
+	open []weak.Pointer[volumeFile] // unreferenced files are closed with their memory
+	hand int                        // the next candidate to close
 }
 
 // The limits of open files, see newFiles. Even minFiles leaves room for a volume that is being
@@ -37,9 +37,9 @@ func newFiles() *files {
 	return &files{most: int(min(max(limit.Cur/4, minFiles), maxFiles))}
 }
 
-// file is a file of a volume. A read opens it. It remains open until the limit requires
+// volumeFile is a file of a volume. A read opens it. It remains open until the limit requires
 // to close it. It is safe for concurrent use.
-type file struct {
+type volumeFile struct {
 	files *files
 	open  func() (*os.File, error)
 	used  atomic.Bool // read since the hand passed it
@@ -50,12 +50,14 @@ type file struct {
 }
 
 // ReadAt implements [io.ReaderAt].
-func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.readWith((*os.File).ReadAt, p, off) }
+func (f *volumeFile) ReadAt(p []byte, off int64) (int, error) {
+	return f.readWith((*os.File).ReadAt, p, off)
+}
 
 type readFunc = func(f *os.File, buf []byte, off int64) (int, error)
 
 // readWith is ReadAt with another function to read.
-func (f *file) readWith(read readFunc, p []byte, off int64) (n int, err error) {
+func (f *volumeFile) readWith(read readFunc, p []byte, off int64) (n int, err error) {
 	err = f.withOpenFile(func(open *os.File) error {
 		n, err = read(open, p, off)
 		return err
@@ -64,7 +66,7 @@ func (f *file) readWith(read readFunc, p []byte, off int64) (n int, err error) {
 }
 
 // fileSize returns the number of bytes of the file.
-func (f *file) fileSize() (n int64, err error) {
+func (f *volumeFile) fileSize() (n int64, err error) {
 	err = f.withOpenFile(func(open *os.File) error {
 		st, err := open.Stat()
 		if err == nil {
@@ -76,7 +78,7 @@ func (f *file) fileSize() (n int64, err error) {
 }
 
 // withOpenFile calls do with the open file.
-func (f *file) withOpenFile(do func(*os.File) error) error {
+func (f *volumeFile) withOpenFile(do func(*os.File) error) error {
 	for {
 		f.mu.RLock()
 		if f.f != nil {
@@ -92,7 +94,7 @@ func (f *file) withOpenFile(do func(*os.File) error) error {
 }
 
 // ensureOpen opens the file if it is not open.
-func (f *file) ensureOpen() error {
+func (f *volumeFile) ensureOpen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -117,7 +119,7 @@ func (f *file) ensureOpen() error {
 }
 
 // closeUntilRead closes the file until the next read.
-func (f *file) closeUntilRead() {
+func (f *volumeFile) closeUntilRead() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.f != nil {
@@ -128,7 +130,7 @@ func (f *file) closeUntilRead() {
 }
 
 // closeForGood closes the file for good.
-func (f *file) closeForGood() {
+func (f *volumeFile) closeForGood() {
 	f.closeUntilRead()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +138,7 @@ func (f *file) closeForGood() {
 }
 
 // makeRoomFor makes room for a file that will be opened, and counts it.
-func (s *files) makeRoomFor(f *file) {
+func (s *files) makeRoomFor(f *volumeFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.open) >= s.most && s.closeUnused() {
@@ -145,7 +147,7 @@ func (s *files) makeRoomFor(f *file) {
 	s.open = append(s.open, weak.Make(f))
 }
 
-func (s *files) forgetFile(f *file) {
+func (s *files) forgetFile(f *volumeFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.open, weak.Make(f)); i >= 0 {

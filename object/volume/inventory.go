@@ -24,7 +24,7 @@ type Inventory struct {
 
 // listedVolume is a volume of an inventory.
 type listedVolume struct {
-	v    *sealed
+	v    *sealedVolume
 	o    *openVolume
 	gone bool
 }

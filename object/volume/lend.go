@@ -15,7 +15,7 @@ import (
 func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) error) error {
 	var data []byte
 	var storage *buffer
-	err := s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
+	err := s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) (err error) {
 		data, storage, err = v.lendObject(rec)
 		return err
 	})
@@ -28,7 +28,7 @@ func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) 
 
 // lendObject reads the object at rec as readObject does. The caller frees storage after the use of
 // data.
-func (v *sealed) lendObject(rec keys.Record) (data []byte, storage *buffer, err error) {
+func (v *sealedVolume) lendObject(rec keys.Record) (data []byte, storage *buffer, err error) {
 	o, err := v.ensureOpen()
 	if err != nil {
 		return nil, nil, err

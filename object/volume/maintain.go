@@ -49,7 +49,7 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 	st.Salvaged = deadWriters{s}.salvageAll(ctx)
 	st.Deleted, st.Freed, err = trashBin{s}.deleteOlder(ctx, manyTrash, trashAge)
 	for err == nil {
-		var group []*sealed
+		var group []*sealedVolume
 		if group, err = s.nextGroup(); err != nil || len(group) < 2 {
 			break
 		}
@@ -78,7 +78,7 @@ func (s *Store) NeedsMaintenance() bool {
 
 // smallVolumes returns the small volumes that can be merged: it skips volumes of sessions that are
 // not closed. It calls skipped for a volume that it cannot describe.
-func (l *listing) smallVolumes(skipped func(error)) (small []*sealed) {
+func (l *listing) smallVolumes(skipped func(error)) (small []*sealedVolume) {
 	for _, v := range l.volumes {
 		info, err := v.describe()
 		if err != nil {
@@ -94,7 +94,7 @@ func (l *listing) smallVolumes(skipped func(error)) (small []*sealed) {
 
 // nextGroup returns the next volumes to merge: the smallest ones, if there are too many
 // small ones.
-func (s *Store) nextGroup() ([]*sealed, error) {
+func (s *Store) nextGroup() ([]*sealedVolume, error) {
 	l, err := s.listVolumes()
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *Store) nextGroup() ([]*sealed, error) {
 	if len(small) <= manySmall {
 		return nil, nil
 	}
-	slices.SortStableFunc(small, func(a, b *sealed) int {
+	slices.SortStableFunc(small, func(a, b *sealedVolume) int {
 		return int(a.info.Load().Bytes - b.info.Load().Bytes)
 	})
 	objects := 0
@@ -118,7 +118,7 @@ func (s *Store) nextGroup() ([]*sealed, error) {
 // mergeVolumes copies all objects of volumes into a new one, reads that back, and removes the
 // volumes. It keeps a volume with an object that has no readable copy, and returns the
 // number of removed volumes. The caller holds the maintenance lock.
-func (s *Store) mergeVolumes(ctx context.Context, volumes []*sealed) (int, error) {
+func (s *Store) mergeVolumes(ctx context.Context, volumes []*sealedVolume) (int, error) {
 	c := &copier{store: s, allRepacked: true, single: true}
 	defer c.abandon()
 	for _, v := range volumes {
@@ -129,7 +129,7 @@ func (s *Store) mergeVolumes(ctx context.Context, volumes []*sealed) (int, error
 		c.addSource(info)
 	}
 
-	var copied []*sealed
+	var copied []*sealedVolume
 	for _, v := range volumes {
 		err := c.copyVolume(ctx, v)
 		if _, ok := err.(*copyError); ok {
@@ -163,12 +163,12 @@ type copyError struct{ err error }
 func (e *copyError) Error() string { return e.err.Error() }
 
 // copyVolume copies all objects of v. It returns a [*copyError] if one cannot be read.
-func (c *copier) copyVolume(ctx context.Context, v *sealed) error {
+func (c *copier) copyVolume(ctx context.Context, v *sealedVolume) error {
 	o, err := v.ensureOpen()
 	if err != nil {
 		return &copyError{err}
 	}
-	k := &copying{
+	k := &volumeCopier{
 		copier: c, from: v,
 		wants: func(rec keys.Record) (bool, error) { return !v.isDropped(rec.Key), nil },
 		lost:  func(_ keys.Record, err error) error { return &copyError{err} },

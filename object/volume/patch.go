@@ -36,20 +36,20 @@ const maxBaseBytes = 8 << 20
 
 // basePlace is the place of a base in the cache.
 type basePlace struct {
-	v   *sealed
+	v   *sealedVolume
 	key object.Key
 }
 
 // decodeValue returns the verified object of the value at rec: in dst if that is large enough,
 // or as a part of value. R may be nil: then any volume may provide the base of a patch.
-func (v *sealed) decodeValue(dst []byte, rec keys.Record, value []byte, r *baseReader) ([]byte, error) {
+func (v *sealedVolume) decodeValue(dst []byte, rec keys.Record, value []byte, r *baseReader) ([]byte, error) {
 	b, err := v.decodeBase(dst, rec, value, 0, r)
 	return b.Data, err
 }
 
 // decodeBase is decodeValue for the base of a patch. Above is the number of patches in the
 // chain so far.
-func (v *sealed) decodeBase(dst []byte, rec keys.Record, value []byte, above int, r *baseReader) (frame.BaseObject, error) {
+func (v *sealedVolume) decodeBase(dst []byte, rec keys.Record, value []byte, above int, r *baseReader) (frame.BaseObject, error) {
 	id, patched := frame.Base(value)
 	switch {
 	case !patched:
@@ -73,7 +73,7 @@ func (v *sealed) decodeBase(dst []byte, rec keys.Record, value []byte, above int
 }
 
 // verifyValue checks the hash of the object of the value at rec. R may be nil: see decodeValue.
-func (v *sealed) verifyValue(rec keys.Record, value []byte, r *baseReader) error {
+func (v *sealedVolume) verifyValue(rec keys.Record, value []byte, r *baseReader) error {
 	if _, patched := frame.Base(value); !patched {
 		return verify(rec.Key, value, int(rec.Raw), nil)
 	}
@@ -85,13 +85,13 @@ func (v *sealed) verifyValue(rec keys.Record, value []byte, r *baseReader) error
 
 // findBase returns the base of a patch in v. Above is the number of patches in the chain so
 // far.
-func (v *sealed) findBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
+func (v *sealedVolume) findBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	b, err := v.readBase(key, above, r)
 	if err == nil {
 		return b, nil
 	}
 
-	var others []*sealed
+	var others []*sealedVolume
 	if l, lerr := v.store.lastListing(); lerr == nil && !r.alone {
 		others = l.volumes
 	}
@@ -112,7 +112,7 @@ func (v *sealed) findBase(key object.Key, above int, r *baseReader) (frame.BaseO
 
 // readBase returns a verified object of v as a base. Above is the number of patches in the
 // chain so far. The object may be dropped. If it is damaged, readBase records that.
-func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
+func (v *sealedVolume) readBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	if b, ok := v.store.bases.Get(basePlace{v, key}); ok {
 		if above+b.Depth > maxChain {
 			return frame.BaseObject{}, errChain

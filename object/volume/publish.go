@@ -93,7 +93,7 @@ func (s *Session) recheckObjects(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("publish: list volumes: %w", err)
 	}
-	if s.trusted != nil && slices.ContainsFunc(s.trusted.volumes, func(v *sealed) bool { return l.byName[v.name] == nil }) {
+	if s.trusted != nil && slices.ContainsFunc(s.trusted.volumes, func(v *sealedVolume) bool { return l.byName[v.name] == nil }) {
 		return &StaleError{}
 	}
 
@@ -154,7 +154,7 @@ func (s *Session) recheckObjects(ctx context.Context) error {
 
 // recheckDropped marks the found objects of v that were dropped since as stale. The
 // caller holds the mu of the session.
-func (r *reliance) recheckDropped(v *sealed, o *openVolume, found keys.Set) error {
+func (r *reliance) recheckDropped(v *sealedVolume, o *openVolume, found keys.Set) error {
 	dropped := v.dropped.Load()
 	if dropped == nil {
 		return nil

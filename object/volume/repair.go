@@ -85,7 +85,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	if err != nil {
 		return nil, fmt.Errorf("rebuild volumes: %w", err)
 	}
-	b := &rebuilder{copier: copier{store: r.store, found: r.found}, from: map[*sealed]bool{}}
+	b := &rebuilder{copier: copier{store: r.store, found: r.found}, from: map[*sealedVolume]bool{}}
 	defer b.abandon()
 
 	list := make([]Rebuilt, len(volumes))
@@ -130,7 +130,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 }
 
 // reasonToRefuse returns the reason why a volume cannot be rebuilt, or nil.
-func (r *Repair) reasonToRefuse(v *sealed) error {
+func (r *Repair) reasonToRefuse(v *sealedVolume) error {
 	info, err := v.describe()
 	if errors.Is(err, object.ErrNewerFormat) {
 		return err
@@ -216,16 +216,16 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 // rebuilder is one call of Rebuild.
 type rebuilder struct {
 	copier
-	from map[*sealed]bool
+	from map[*sealedVolume]bool
 }
 
 // rebuildVolume copies the intact objects of a volume.
-func (b *rebuilder) rebuildVolume(ctx context.Context, v *sealed, res *Rebuilt) error {
+func (b *rebuilder) rebuildVolume(ctx context.Context, v *sealedVolume, res *Rebuilt) error {
 	// Read the files as they are now, not as they were when v was opened.
-	fresh := &sealed{name: v.name, path: v.path, store: b.store}
+	fresh := &sealedVolume{name: v.name, path: v.path, store: b.store}
 	defer fresh.closeFiles()
 
-	c := &copying{copier: &b.copier, from: fresh}
+	c := &volumeCopier{copier: &b.copier, from: fresh}
 	c.wants = func(rec keys.Record) (bool, error) { return !v.isDropped(rec.Key) && !b.elsewhere(rec.Key), nil }
 	c.lost = func(rec keys.Record, err error) error {
 		res.Lost = append(res.Lost, rec.Key)
@@ -256,7 +256,7 @@ func (b *rebuilder) rebuildVolume(ctx context.Context, v *sealed, res *Rebuilt) 
 }
 
 // copyIndexed copies the objects of an index up to the first damage of the index.
-func (c *copying) copyIndexed(ctx context.Context, index *keys.Reader) error {
+func (c *volumeCopier) copyIndexed(ctx context.Context, index *keys.Reader) error {
 	for rec, err := range index.All() {
 		if err != nil {
 			break

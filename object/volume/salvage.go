@@ -23,7 +23,7 @@ import (
 // openLogs returns v with an index of the intact objects in its value logs, without use of
 // KEYS. Patches are in it if their bytes are intact. The caller closes it. It takes 130
 // bytes of memory for each object.
-func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
+func (v *sealedVolume) openLogs(ctx context.Context) (*sealedVolume, error) {
 	dir, err := disk.OpenRoot(v.path)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &sealed{name: v.name, path: v.path, store: v.store}
+	found := &sealedVolume{name: v.name, path: v.path, store: v.store}
 	found.open.Store(&openVolume{v: found, index: index})
 	return found, nil
 }

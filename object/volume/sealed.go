@@ -18,10 +18,10 @@ import (
 	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
-// sealed is a sealed volume. It is opened at its first use. While open, it is
+// sealedVolume is a sealed volume. It is opened at its first use. While open, it is
 // readable after its directory was renamed. It is mostly readable after the directory was
 // removed, unless its files were closed to make room for others: see files.
-type sealed struct {
+type sealedVolume struct {
 	name  string // its ULID
 	path  string
 	store *Store
@@ -40,15 +40,15 @@ type sealed struct {
 
 // openVolume is the open files of a volume.
 type openVolume struct {
-	v     *sealed
+	v     *sealedVolume
 	index *keys.Reader
-	file  *file    // KEYS; nil: the index is in memory
-	logs  sync.Map // *file of each value log that was read, by number
+	file  *volumeFile // KEYS; nil: the index is in memory
+	logs  sync.Map    // *file of each value log that was read, by number
 }
 
 // ensureOpen opens the volume at its first use. The error matches fs.ErrNotExist if the
 // directory does not exist, and is a *object.DamageError if KEYS is unusable.
-func (v *sealed) ensureOpen() (*openVolume, error) {
+func (v *sealedVolume) ensureOpen() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
 	}
@@ -78,7 +78,7 @@ func (v *sealed) ensureOpen() (*openVolume, error) {
 	return o, nil
 }
 
-func openIndex(f *file) (*keys.Reader, error) {
+func openIndex(f *volumeFile) (*keys.Reader, error) {
 	size, err := f.fileSize()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func openIndex(f *file) (*keys.Reader, error) {
 
 // indexError returns the error for a failed read of KEYS: damage, unless the error does
 // not concern the data on disk.
-func (v *sealed) indexError(err error) error {
+func (v *sealedVolume) indexError(err error) error {
 	if systemError(err) != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func (v *sealed) indexError(err error) error {
 }
 
 // volumeFile returns a file of the volume. The volume may be in the trash when it is read.
-func (v *sealed) volumeFile(name string) *file {
-	return &file{files: v.store.files, open: func() (*os.File, error) {
+func (v *sealedVolume) volumeFile(name string) *volumeFile {
+	return &volumeFile{files: v.store.files, open: func() (*os.File, error) {
 		f, err := openIn(v.path, name)
 		if err == nil || !isGone(err) || v.open.Load() == nil {
 			return f, err
@@ -132,7 +132,7 @@ func openFile(dir *os.Root, name string) (*os.File, error) {
 	return dir.Open(name)
 }
 
-func (v *sealed) closeFiles() {
+func (v *sealedVolume) closeFiles() {
 	v.opening.Lock()
 	defer v.opening.Unlock()
 	o := v.open.Load()
@@ -142,11 +142,11 @@ func (v *sealed) closeFiles() {
 	if o.file != nil {
 		o.file.closeForGood()
 	}
-	o.eachLog((*file).closeForGood)
+	o.eachLog((*volumeFile).closeForGood)
 }
 
 // findRecord returns the record of key, and whether the volume has the object.
-func (v *sealed) findRecord(key object.Key) (keys.Record, bool, error) {
+func (v *sealedVolume) findRecord(key object.Key) (keys.Record, bool, error) {
 	o, err := v.ensureOpen()
 	if err != nil {
 		return keys.Record{}, false, err
@@ -175,18 +175,18 @@ func (o *openVolume) withoutDropped(records iter.Seq2[keys.Record, error]) iter.
 }
 
 // valueLog returns a value log.
-func (o *openVolume) valueLog(number uint32) *file {
+func (o *openVolume) valueLog(number uint32) *volumeFile {
 	f, ok := o.logs.Load(number)
 	if !ok {
 		f, _ = o.logs.LoadOrStore(number, o.v.volumeFile(ingest.LogName(number)))
 	}
-	return f.(*file)
+	return f.(*volumeFile)
 }
 
 // eachLog calls do for the value logs that were read.
-func (o *openVolume) eachLog(do func(*file)) {
+func (o *openVolume) eachLog(do func(*volumeFile)) {
 	o.logs.Range(func(_, f any) bool {
-		do(f.(*file))
+		do(f.(*volumeFile))
 		return true
 	})
 }
@@ -220,7 +220,7 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 // readObject returns the object at rec, and verifies its hash. If it is damaged, readObject records
 // that and returns an *object.CorruptError. It returns errors that do not concern the
 // data on disk (too many open files) unchanged.
-func (v *sealed) readObject(rec keys.Record) ([]byte, error) {
+func (v *sealedVolume) readObject(rec keys.Record) ([]byte, error) {
 	o, err := v.ensureOpen()
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (v *sealed) readObject(rec keys.Record) ([]byte, error) {
 
 // readError returns the error of reading the object at rec. Err is the cause. If that is
 // damage, readError records it.
-func (v *sealed) readError(rec keys.Record, err error) error {
+func (v *sealedVolume) readError(rec keys.Record, err error) error {
 	var open *fs.PathError
 	switch {
 	case rec.File == notHere, errors.Is(err, os.ErrClosed), isGone(err) && !v.dirExists():
@@ -259,19 +259,19 @@ func (v *sealed) readError(rec keys.Record, err error) error {
 
 // dirExists reports whether the directory of the volume exists. An error other than
 // fs.ErrNotExist counts as existing.
-func (v *sealed) dirExists() bool {
+func (v *sealedVolume) dirExists() bool {
 	_, err := disk.Lstat(v.path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // corruptError returns the error for a damaged object.
-func (v *sealed) corruptError(rec keys.Record, err error) error {
+func (v *sealedVolume) corruptError(rec keys.Record, err error) error {
 	where := fmt.Sprintf("%s at %d", filepath.Join(volumesDir, v.name, ingest.LogName(rec.File)), rec.Offset)
 	return &object.CorruptError{Key: rec.Key, Where: where, Err: err}
 }
 
 // setBad records that key is damaged here, so that the next Put stores it elsewhere.
-func (v *sealed) setBad(key object.Key) {
+func (v *sealedVolume) setBad(key object.Key) {
 	v.badMu.Lock()
 	defer v.badMu.Unlock()
 	if v.bad == nil {
@@ -282,7 +282,7 @@ func (v *sealed) setBad(key object.Key) {
 }
 
 // clearBad records that key was read and is not damaged here.
-func (v *sealed) clearBad(key object.Key) {
+func (v *sealedVolume) clearBad(key object.Key) {
 	if v.isBad(key) {
 		v.badMu.Lock()
 		defer v.badMu.Unlock()
@@ -291,7 +291,7 @@ func (v *sealed) clearBad(key object.Key) {
 }
 
 // isBad reports whether key is known to be damaged here.
-func (v *sealed) isBad(key object.Key) bool {
+func (v *sealedVolume) isBad(key object.Key) bool {
 	if !v.hasBad.Load() {
 		return false
 	}

@@ -86,9 +86,9 @@ type ownVolumes struct {
 
 // reliance lists the objects and volumes that must still be there when a session publishes.
 type reliance struct {
-	trusted *listing                // the volumes after Trust; nil without Trust
-	hits    map[*sealed]keys.Set    // the objects that were found in volumes
-	stale   map[object.Key]struct{} // objects to look up again: their volume is gone
+	trusted *listing                   // the volumes after Trust; nil without Trust
+	hits    map[*sealedVolume]keys.Set // the objects that were found in volumes
+	stale   map[object.Key]struct{}    // objects to look up again: their volume is gone
 }
 
 var errSessionClosed = errors.New("object session is closed")
@@ -99,7 +99,7 @@ func (s *Store) Begin(o SessionOptions) *Session {
 		store:    s,
 		o:        o,
 		claims:   map[object.Key]chan struct{}{},
-		reliance: reliance{hits: map[*sealed]keys.Set{}, stale: map[object.Key]struct{}{}},
+		reliance: reliance{hits: map[*sealedVolume]keys.Set{}, stale: map[object.Key]struct{}{}},
 	}
 	if o.DryRun {
 		ss.dry = map[object.Key]struct{}{}
@@ -257,14 +257,14 @@ func (s *Session) hasOwn(key object.Key) bool {
 }
 
 // relyOn records that the session relies on object number index of v.
-func (s *Session) relyOn(v *sealed, index int) {
+func (s *Session) relyOn(v *sealedVolume, index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addHit(v, index)
 }
 
 // addHit is relyOn for a caller that holds the mu of the session. V is open.
-func (r *reliance) addHit(v *sealed, index int) {
+func (r *reliance) addHit(v *sealedVolume, index int) {
 	if r.hits[v] == nil {
 		r.hits[v] = keys.NewSet(v.open.Load().index.Len())
 	}
@@ -327,7 +327,7 @@ func (s *Session) sealAndUnload(ctx context.Context, w *writer) error {
 
 // disownVolume marks the objects of a volume of the session as stale, so that the next recheck
 // looks for them. The caller holds s.mu. V is nil if the volume is gone.
-func (r *reliance) disownVolume(v *sealed, name string) error {
+func (r *reliance) disownVolume(v *sealedVolume, name string) error {
 	if v == nil {
 		return damageError(name, "", errNotListed)
 	}

@@ -430,7 +430,7 @@ func TestSealRefuses(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *writer){
 		"memtable left":       func(t *testing.T, w *writer) { write(t, filepath.Join(w.dir, "00099.mem"), "x") },
 		"unknown file":        func(t *testing.T, w *writer) { write(t, filepath.Join(w.dir, "000009.vlog"), "x") },
-		"object not in a log": func(t *testing.T, w *writer) { w.table.addRecord(written{kind: object.KindChunk, stored: 40}) },
+		"object not in a log": func(t *testing.T, w *writer) { w.table.addRecord(addedObject{kind: object.KindChunk, stored: 40}) },
 		"another length":      func(t *testing.T, w *writer) { w.table.recordAt(3).stored++ },
 		"another key":         func(t *testing.T, w *writer) { w.table.recordAt(3).id[0]++ },
 		"object twice in a log": func(t *testing.T, w *writer) {

@@ -101,7 +101,7 @@ func (s *Store) Close() (err error) {
 // done, and volumes came or went meanwhile, it calls reset and tries all volumes
 // once more: an object is missing only if two equal listings agree. The error of a
 // removed volume counts only if the volume is still listed.
-func (s *Store) searchVolumes(ctx context.Context, reset func(), try func(*sealed) (done bool, err error)) error {
+func (s *Store) searchVolumes(ctx context.Context, reset func(), try func(*sealedVolume) (done bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -137,9 +137,9 @@ func (s *Store) searchVolumes(ctx context.Context, reset func(), try func(*seale
 
 // searchKey calls try for each copy of an object, in the newest volume first, until try
 // succeeds. It returns an [*object.AbsentError] if no volume has the object.
-func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed, keys.Record) error) error {
+func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealedVolume, keys.Record) error) error {
 	found := false
-	err := s.searchVolumes(ctx, func() {}, func(v *sealed) (bool, error) {
+	err := s.searchVolumes(ctx, func() {}, func(v *sealedVolume) (bool, error) {
 		rec, ok, err := v.findRecord(key)
 		if !ok || err != nil {
 			return false, err
@@ -160,7 +160,7 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed,
 // Get implements [object.Reader]. It verifies the hash of the object. If a copy is
 // damaged, it tries the copies in other volumes.
 func (s *Store) Get(ctx context.Context, key object.Key) (data []byte, err error) {
-	err = s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
+	err = s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) (err error) {
 		data, err = v.readObject(rec)
 		return err
 	})
@@ -186,7 +186,7 @@ func corruptOf(key object.Key, err error) error {
 // [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key
-	err := s.searchVolumes(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealed) (bool, error) {
+	err := s.searchVolumes(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealedVolume) (bool, error) {
 		var failed error
 		missing = slices.DeleteFunc(missing, func(key object.Key) bool {
 			rec, ok, err := v.findRecord(key)
@@ -209,14 +209,14 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 // findObject returns a volume that has key, and the number of its record there, or nil. It
 // skips copies that are known to be damaged, and unreadable volumes. An evicted copy counts
 // only if there is no other.
-func (s *Store) findObject(key object.Key) (v *sealed, index int, err error) {
+func (s *Store) findObject(key object.Key) (v *sealedVolume, index int, err error) {
 	v, index, _, err = findCopy(s, key)
 	return v, index, err
 }
 
 // findHere is findObject without evicted copies: a caller that has the bytes must not rely on
 // those.
-func findHere(s *Store, key object.Key) (*sealed, int, error) {
+func findHere(s *Store, key object.Key) (*sealedVolume, int, error) {
 	v, index, away, err := findCopy(s, key)
 	if away {
 		return nil, 0, err
@@ -225,7 +225,7 @@ func findHere(s *Store, key object.Key) (*sealed, int, error) {
 }
 
 // findCopy is findObject. Away means that the copy is evicted.
-func findCopy(s *Store, key object.Key) (at *sealed, index int, away bool, err error) {
+func findCopy(s *Store, key object.Key) (at *sealedVolume, index int, away bool, err error) {
 	l, err := s.lastListing()
 	if err != nil {
 		return nil, 0, false, err
@@ -251,7 +251,7 @@ func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 // value of an evicted object counts as large as the object. It returns an
 // [*object.AbsentError] if no volume has the object.
 func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
-	err = s.searchKey(ctx, key, func(_ *sealed, rec keys.Record) error {
+	err = s.searchKey(ctx, key, func(_ *sealedVolume, rec keys.Record) error {
 		raw, stored = int64(rec.Raw), int64(rec.Stored)
 		if rec.File == notHere {
 			stored = raw // the real size is unknown
@@ -271,7 +271,7 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 	}
 
 	var ids []object.ID
-	err = s.searchVolumes(ctx, func() { ids = nil }, func(v *sealed) (bool, error) {
+	err = s.searchVolumes(ctx, func() { ids = nil }, func(v *sealedVolume) (bool, error) {
 		o, err := v.ensureOpen()
 		if err != nil {
 			return false, err
@@ -304,9 +304,9 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 // The first error ends the sequence.
 func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 	return func(yield func(object.Key, error) bool) {
-		seen := map[*sealed]bool{}
+		seen := map[*sealedVolume]bool{}
 		stop := false
-		err := s.searchVolumes(ctx, func() {}, func(v *sealed) (bool, error) {
+		err := s.searchVolumes(ctx, func() {}, func(v *sealedVolume) (bool, error) {
 			if seen[v] {
 				return false, nil
 			}

@@ -21,7 +21,7 @@ import (
 // object, verified as by [Store.Get]. The value is never a patch: GetStored compresses an
 // object that is stored as one. The value is in dst if that is large enough.
 func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (value []byte, raw int, err error) {
-	err = s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
+	err = s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) (err error) {
 		raw = int(rec.Raw)
 		if value, err = v.readStored(rec, dst, nil); err != nil {
 			return err
@@ -43,7 +43,7 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 // HasIntact reports whether a volume has an intact copy of an object. It reads and hashes
 // the copy. Copies that are known to be damaged do not count, even if they are readable.
 func (s *Store) HasIntact(ctx context.Context, key object.Key) bool {
-	err := s.searchKey(ctx, key, func(v *sealed, rec keys.Record) error {
+	err := s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) error {
 		if v.isBad(key) {
 			return errors.New("known to be damaged")
 		}
@@ -55,7 +55,7 @@ func (s *Store) HasIntact(ctx context.Context, key object.Key) bool {
 
 // readStored returns the verified stored value of the object at rec, in buf if that is
 // large enough. Its errors are those of readObject. R may be nil: see decodeValue.
-func (v *sealed) readStored(rec keys.Record, buf []byte, r *baseReader) ([]byte, error) {
+func (v *sealedVolume) readStored(rec keys.Record, buf []byte, r *baseReader) ([]byte, error) {
 	o, err := v.ensureOpen()
 	if err != nil {
 		return nil, err
@@ -195,15 +195,15 @@ func (b *buffer) free() {
 // each. It is not safe for concurrent use.
 type table struct {
 	seed    maphash.Seed
-	records []*[tableChunk]written
+	records []*[tableChunk]addedObject
 	n       int
 	index   []uint32 // open addressing; number of a record + 1, or 0
 }
 
 const tableChunk = 1024
 
-// written is the record of an object that was added to the volume.
-type written struct {
+// addedObject is the record of an object that was added to the volume.
+type addedObject struct {
 	id     object.ID
 	kind   object.Kind
 	placed bool   // file and offset are known
@@ -217,10 +217,10 @@ type written struct {
 
 func newTable() *table { return &table{seed: maphash.MakeSeed(), index: make([]uint32, 256)} }
 
-func (t *table) keyOf(w *written) object.Key { return object.Key{Kind: w.kind, ID: w.id} }
+func (t *table) keyOf(w *addedObject) object.Key { return object.Key{Kind: w.kind, ID: w.id} }
 
 // recordAt returns record i.
-func (t *table) recordAt(i int) *written { return &t.records[i/tableChunk][i%tableChunk] }
+func (t *table) recordAt(i int) *addedObject { return &t.records[i/tableChunk][i%tableChunk] }
 
 // findSlot returns the place of key in the index, or the place to add it.
 func (t *table) findSlot(key *object.Key) int {
@@ -237,7 +237,7 @@ func (t *table) findSlot(key *object.Key) int {
 }
 
 // findRecord returns the record of key, or nil. The record may change later.
-func (t *table) findRecord(key object.Key) *written {
+func (t *table) findRecord(key object.Key) *addedObject {
 	if n := t.index[t.findSlot(&key)]; n > 0 {
 		return t.recordAt(int(n) - 1)
 	}
@@ -245,9 +245,9 @@ func (t *table) findRecord(key object.Key) *written {
 }
 
 // addRecord adds a record with a new key.
-func (t *table) addRecord(w written) {
+func (t *table) addRecord(w addedObject) {
 	if t.n%tableChunk == 0 {
-		t.records = append(t.records, new([tableChunk]written))
+		t.records = append(t.records, new([tableChunk]addedObject))
 	}
 	if 4*(t.n+1) > 3*len(t.index) {
 		t.index = make([]uint32, 2*len(t.index))

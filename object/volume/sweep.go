@@ -119,7 +119,7 @@ func (w *Sweep) moveToTrash(ctx context.Context, decide func(context.Context) (R
 		return nil, err
 	}
 
-	var volumes []*sealed
+	var volumes []*sealedVolume
 	for _, i := range r.Volumes {
 		volumes = append(volumes, w.volumes[i].v)
 	}
@@ -130,7 +130,7 @@ func (w *Sweep) moveToTrash(ctx context.Context, decide func(context.Context) (R
 	for _, i := range r.Volumes {
 		e := w.volumes[i]
 		e.gone = true
-		e.o.eachLog((*file).closeUntilRead) // closes the logs: an open file keeps its disk space after its deletion
+		e.o.eachLog((*volumeFile).closeUntilRead) // closes the logs: an open file keeps its disk space after its deletion
 		removed = append(removed, e)
 	}
 	return removed, w.markDropped(nil) // removes the lines of removed volumes from the file dropped
@@ -185,7 +185,7 @@ type rewriter struct {
 
 func (r *rewriter) copyKept(ctx context.Context, volumes []int, copied func(keys.Record)) error {
 	for _, i := range volumes {
-		c := &copying{copier: &r.copier, from: r.volumes[i].v, copied: copied}
+		c := &volumeCopier{copier: &r.copier, from: r.volumes[i].v, copied: copied}
 		c.wants = func(rec keys.Record) (bool, error) {
 			if !r.isKept(i, rec) {
 				return false, nil

@@ -20,7 +20,7 @@ func TestTableSorted(t *testing.T) {
 		key.ID[6+rnd.IntN(26)] = byte(rnd.IntN(256))
 		key.ID[30], key.ID[31] = byte(i), byte(i>>8)
 		want = append(want, key)
-		table.addRecord(written{id: key.ID, kind: key.Kind})
+		table.addRecord(addedObject{id: key.ID, kind: key.Kind})
 	}
 	slices.SortFunc(want, object.Key.Compare)
 	for i, number := range table.sortedNumbers() {

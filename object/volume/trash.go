@@ -41,21 +41,21 @@ func (b trashBin) mayHaveOld() bool {
 	})
 }
 
-// trashed is a removed volume whose files still exist.
-type trashed struct {
+// trashedVolume is a removed volume whose files still exist.
+type trashedVolume struct {
 	path    string
 	removed time.Time // zero without a mark: the disk was full, or its deletion was interrupted
 }
 
 // listTrash returns the removed volumes whose files still exist, the last removed first.
-func (b trashBin) listTrash() ([]trashed, error) {
+func (b trashBin) listTrash() ([]trashedVolume, error) {
 	entries, err := b.trashDirs()
 	if err != nil {
 		return nil, err
 	}
-	var list []trashed
+	var list []trashedVolume
 	for _, e := range entries {
-		t := trashed{path: b.store.inVolumes(e.Name())}
+		t := trashedVolume{path: b.store.inVolumes(e.Name())}
 		if t.removed, err = readMark(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			if info, err := e.Info(); err == nil {
 				t.removed = info.ModTime()
@@ -63,7 +63,7 @@ func (b trashBin) listTrash() ([]trashed, error) {
 		}
 		list = append(list, t)
 	}
-	slices.SortStableFunc(list, func(a, b trashed) int { return b.removed.Compare(a.removed) })
+	slices.SortStableFunc(list, func(a, b trashedVolume) int { return b.removed.Compare(a.removed) })
 	return list, nil
 }
 
@@ -115,7 +115,7 @@ func (b trashBin) deleteOlder(ctx context.Context, most int, age time.Duration) 
 // removeVolumes marks and renames volumes. All their objects must have been read, hashed and
 // found in other volumes. The caller holds the maintenance lock. removeVolumes takes the gc
 // lock, so that no process publishes meanwhile.
-func (b trashBin) removeVolumes(ctx context.Context, volumes []*sealed) error {
+func (b trashBin) removeVolumes(ctx context.Context, volumes []*sealedVolume) error {
 	lock, err := disk.Lock(ctx, filepath.Join(b.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (b trashBin) removeVolumes(ctx context.Context, volumes []*sealed) error {
 }
 
 // takeOut is removeVolumes for a caller that holds the gc lock.
-func (b trashBin) takeOut(volumes []*sealed) error {
+func (b trashBin) takeOut(volumes []*sealedVolume) error {
 	for _, v := range volumes {
 		// If the disk has no room for a mark, deleteOlder deletes the files earlier.
 		if err := b.markRemoved(v.path); errors.Is(err, syscall.ENOSPC) {

@@ -34,14 +34,14 @@ import (
 
 // listing is the sealed volumes of one moment, newest first. It never changes.
 type listing struct {
-	volumes []*sealed
-	byName  map[string]*sealed
+	volumes []*sealedVolume
+	byName  map[string]*sealedVolume
 }
 
 // usableCopies yields the records of an object, except copies that are known to be damaged. It
 // skips unreadable volumes.
-func (l *listing) usableCopies(key object.Key) iter.Seq2[*sealed, keys.Record] {
-	return func(yield func(*sealed, keys.Record) bool) {
+func (l *listing) usableCopies(key object.Key) iter.Seq2[*sealedVolume, keys.Record] {
+	return func(yield func(*sealedVolume, keys.Record) bool) {
 		for _, v := range l.volumes {
 			if rec, ok, err := v.findRecord(key); err == nil && ok && !v.isBad(key) && !yield(v, rec) {
 				return
@@ -72,19 +72,19 @@ func (s *Store) listVolumes() (*listing, error) {
 	}
 
 	old := s.list.Load()
-	next := &listing{byName: map[string]*sealed{}}
-	var added []*sealed
+	next := &listing{byName: map[string]*sealedVolume{}}
+	var added []*sealedVolume
 	for _, e := range slices.Backward(entries) {
 		name := e.Name()
 		if !isName(name) {
 			continue
 		}
-		var v *sealed
+		var v *sealedVolume
 		if old != nil {
 			v = old.byName[name]
 		}
 		if v == nil {
-			v = &sealed{name: name, path: filepath.Join(s.path, name), store: s}
+			v = &sealedVolume{name: name, path: filepath.Join(s.path, name), store: s}
 			added = append(added, v)
 		}
 		next.volumes = append(next.volumes, v)
@@ -132,7 +132,7 @@ type Info struct {
 // error together with the others.
 func (s *Store) Volumes(ctx context.Context) ([]Info, error) {
 	var infos []Info
-	err := s.searchVolumes(ctx, func() { infos = nil }, func(v *sealed) (bool, error) {
+	err := s.searchVolumes(ctx, func() { infos = nil }, func(v *sealedVolume) (bool, error) {
 		info, err := v.describe()
 		if err == nil {
 			infos = append(infos, *info)
@@ -174,7 +174,7 @@ func (s *Store) Oldest() time.Time {
 }
 
 // describe returns the content of SEAL. It reads the file once.
-func (v *sealed) describe() (*Info, error) {
+func (v *sealedVolume) describe() (*Info, error) {
 	if info := v.info.Load(); info != nil {
 		return info, nil
 	}

@@ -120,7 +120,7 @@ func (w *writer) addValue(key object.Key, value *buffer, raw int) error {
 	b := w.filling
 	b.keys, b.values = append(b.keys, key), append(b.values, value)
 	b.Add(key, value.b, stored)
-	w.countObject(written{id: key.ID, kind: key.Kind, depth: w.patchDepth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
+	w.countObject(addedObject{id: key.ID, kind: key.Kind, depth: w.patchDepth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
 	if w.store.o.ingest.IsComplete(&b.Batch) {
 		full, w.filling = append(full, b), nil
 	}
@@ -135,7 +135,7 @@ func (w *writer) addValue(key object.Key, value *buffer, raw int) error {
 }
 
 // countObject adds a record to the table. The caller holds w.mu.
-func (w *intake) countObject(r written) {
+func (w *intake) countObject(r addedObject) {
 	w.table.addRecord(r)
 	w.stored += int64(r.stored)
 	w.raw += int64(r.raw)
@@ -265,7 +265,7 @@ func (w *writer) readValue(key object.Key, log *os.File) ([]byte, error) {
 }
 
 // recordOf returns the record of an object that was added.
-func (w *intake) recordOf(key object.Key) written {
+func (w *intake) recordOf(key object.Key) addedObject {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return *w.table.findRecord(key)

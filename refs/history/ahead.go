@@ -67,9 +67,9 @@ func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 // maxBatch is the largest number of values in a batch of Ahead.
 const maxBatch = 256
 
-// line reads the commits of a line of history ahead of a walk: a commit, its first parent, and
+// lineReader reads the commits of a line of history ahead of a walk: a commit, its first parent, and
 // so on.
-type line struct {
+type lineReader struct {
 	from object.ID // the commit that take returns next; zero if there is none
 	take func() ([]byte, error, bool)
 	stop func()
@@ -105,7 +105,7 @@ func (w *walker) readCommit(ctx context.Context, id object.ID) (*object.Commit, 
 }
 
 // stopAhead stops the reading ahead.
-func (l *line) stopAhead() {
+func (l *lineReader) stopAhead() {
 	if l.stop != nil {
 		l.stop()
 	}

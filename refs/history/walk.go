@@ -72,7 +72,7 @@ type walker struct {
 	excluded map[object.ID]bool
 	queue    byTime
 	queued   map[object.ID]bool // commits that are or were in the queue
-	line     line
+	line     lineReader
 }
 
 func (w *walker) walkByDate(ctx context.Context, starts []object.ID, yield func(Commit) bool) error {

@@ -127,7 +127,7 @@ func PlanGarbage(ctx context.Context, r *transfer.Remote, local object.Reader, o
 		err = r.Log().MayCollect(head)
 	}
 	if err == nil && !o.DryRun {
-		err = checkMayCollect(ctx, r, head)
+		err = checkPermission(ctx, r, head)
 	}
 	if err == nil {
 		err = c.planFrom(ctx, head)
@@ -152,9 +152,8 @@ type deletionChecker interface {
 	MayDelete(ctx context.Context) error
 }
 
-// checkMayCollect returns an error if no collection may follow head. It is [ErrNoDelete] if the
-// store does not permit deletions.
-func checkMayCollect(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
+// checkPermission returns an error if this process may not write to a remote or delete there.
+func checkPermission(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
 	if err := r.CheckWritable(head); err != nil {
 		return err
 	}

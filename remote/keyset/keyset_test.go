@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestNames(t *testing.T) {
@@ -189,5 +191,14 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 	if text, err := i.MarshalText(); err != nil || string(text) != hidden {
 		t.Errorf("MarshalText: %s, %v", text, err)
+	}
+}
+
+// The memory of a process with keys is never written to disk.
+func TestNoCoreDumps(t *testing.T) {
+	newHybrid(t)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil || limit.Cur != 0 {
+		t.Errorf("the limit is %d, %v", limit.Cur, err)
 	}
 }

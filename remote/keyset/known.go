@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/crypt"
 )
@@ -159,15 +161,45 @@ func (s *Source) readCopy() *File {
 	if s.o.Dir == "" {
 		return nil
 	}
-	data, err := disk.ReadFile(filepath.Join(s.o.Dir, copyFile))
-	if err != nil {
-		return nil
-	}
-	file, err := Parse(data)
+	file, err := ReadFile(filepath.Join(s.o.Dir, copyFile))
 	if err != nil || file.Remote != s.o.Remote {
 		return nil
 	}
 	return file
+}
+
+// CheckFolder returns the damage of the files in the folder of a clone: a [*KnownError], or an [*object.DamageError] for the copy
+// of the keyset. It needs no identity.
+func CheckFolder(dir string) (damage []error) {
+	if data, err := disk.ReadFile(filepath.Join(dir, knownFile)); err == nil {
+		_, err = parseKnown(data)
+		if err != nil {
+			damage = append(damage, &KnownError{File: filepath.Join(dir, knownFile), Err: err})
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		damage = append(damage, &KnownError{File: filepath.Join(dir, knownFile), Err: err})
+	}
+
+	path := filepath.Join(dir, copyFile)
+	if _, err := ReadFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		damage = append(damage, &object.DamageError{Name: path, Err: err})
+	}
+	return damage
+}
+
+// ReadFile reads a keyset file on this machine: an export, or the copy of a clone. The errors are those of [Parse] and of
+// the file.
+func ReadFile(path string) (*File, error) {
+	f, err := disk.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(data)
 }
 
 // keep makes the clone remember a keyset. If another process knows a later one by now, it changes nothing. In a folder that

@@ -71,13 +71,13 @@ func (k *Keyset) encode() ([]byte, error) {
 	for _, r := range k.Removed {
 		p.Removed = append(p.Removed, payloadRemoved{r.Name, formatDate(r.At), r.Epoch})
 	}
-	return p.line()
+	return p.line(MaxSize)
 }
 
-// line returns the payload as a line of JSON.
-func (p *payload) line() ([]byte, error) {
+// line returns the payload as a line of JSON. If it is longer than size, a buffer with keys is left behind in memory.
+func (p *payload) line(size int) ([]byte, error) {
 	var line bytes.Buffer
-	line.Grow(MaxSize) // so that no smaller buffer with keys is left behind
+	line.Grow(size)
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(p)
@@ -110,7 +110,7 @@ func decode(line []byte, locked [][]byte) (*Keyset, error) {
 		return nil, malformed("the content is not the JSON of a keyset")
 	}
 	defer p.clear()
-	again, err := p.line()
+	again, err := p.line(len(line))
 	defer clear(again)
 	if err != nil || !bytes.Equal(again, line) || p.Removed == nil {
 		return nil, malformed("the content is not in its canonical form")

@@ -54,6 +54,7 @@ func TestOrderOfSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	sealed := len(log())
+	t.Setenv("AGEDEBUG", "plugin")
 
 	const absent = "absent file"
 	mineFile, otherFile := secretFile(t, mine.Secret()), secretFile(t, newHybrid(t).Secret())
@@ -103,6 +104,9 @@ func TestOrderOfSearch(t *testing.T) {
 	open(t, f, commands)
 	if _, err := os.Stat(ran); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the command for a passphrase ran")
+	}
+	if os.Getenv("AGEDEBUG") != "" {
+		t.Error("AGEDEBUG is set while a plugin runs")
 	}
 	if sealed != 1 {
 		t.Errorf("the plugin ran %d times to seal", sealed)

@@ -287,7 +287,16 @@ func TestFolderOfClone(t *testing.T) {
 		if err := os.WriteFile(copied, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if damage := CheckFolder(s.dir); len(damage) != 1 || !errors.Is(damage[0], object.ErrCorrupt) {
+			t.Errorf("CheckFolder: %v", damage)
+		}
 		s.want("a damaged copy", names, k)
+	}
+	if damage := CheckFolder(s.dir); damage != nil {
+		t.Errorf("CheckFolder of intact files: %v", damage)
+	}
+	if damage := CheckFolder(filepath.Join(s.dir, "absent")); damage != nil {
+		t.Errorf("CheckFolder without files: %v", damage)
 	}
 
 	// Damaged knowledge stops everything: the store could bring in other keys.
@@ -300,6 +309,9 @@ func TestFolderOfClone(t *testing.T) {
 		bad[i] ^= 1
 		if err := os.WriteFile(known, bad, 0o600); err != nil {
 			t.Fatal(err)
+		}
+		if damage := CheckFolder(s.dir); len(damage) != 1 {
+			t.Fatalf("CheckFolder with byte %d flipped: %v", i, damage)
 		}
 		damaged := new(*KnownError)
 		if _, err := s.open(names); !errors.As(err, damaged) || (*damaged).File != known {

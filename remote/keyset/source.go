@@ -20,6 +20,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	opened map[[2][16]byte]*Opened // by the names that were asked for
+	live   *Opened                 // the last one that a root names
 }
 
 // Options describe a [Source].
@@ -41,37 +42,56 @@ type Opened struct {
 	*Keyset
 	File  *File
 	Names [2][16]byte // of its copies on the store; zero if they are unknown
+
+	kept bool // the clone has a copy
 }
 
 // NewSource returns a source. Pin in the options is the fingerprint of epoch 1 that the user's configuration has, nil
 // if it has none.
 func NewSource(o Options) *Source { return &Source{o: o, opened: map[[2][16]byte]*Opened{}} }
 
-// Load returns the keys of the keyset whose copies have these names. See [Source.Open].
+// Load returns the keys of the keyset whose copies have these names. They may be names that a store made up, or those of a
+// change of keys that never became part of the remote. So the clone does not remember this keyset: see Open.
 func (s *Source) Load(ctx context.Context, names [2][16]byte) (*crypt.Keys, error) {
-	opened, err := s.Open(ctx, names)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, opened, err := s.find(ctx, names)
 	if err != nil {
 		return nil, err
 	}
 	return opened.Keys(), nil
 }
 
-// Open returns the keyset whose copies have these names. If this clone knows a later one, it returns that: a later keyset
-// has all earlier keys. It reads the store only if the clone has no copy.
+// Open returns the keyset whose copies have these names, which an authentic root has. The clone remembers it. If this clone knows a
+// later one, Open returns that: a later keyset has all earlier keys. It reads the store only if the clone has no copy.
 //
 // The errors are those of [Identities.Open] and of the store. A [*CopiesError] means that no copy is
 // intact, a [*KeyChangedError] that the keyset has other keys than before.
 func (s *Source) Open(ctx context.Context, names [2][16]byte) (*Opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if opened := s.opened[names]; opened != nil {
-		return opened, nil
+	known, opened, err := s.find(ctx, names)
+	if err == nil && opened.Names == names && !opened.kept {
+		err = s.keep(ctx, known, opened)
+		opened.kept = err == nil
 	}
-
-	known, err := s.readKnown()
 	if err != nil {
 		return nil, err
 	}
+	s.live = opened
+	return opened, nil
+}
+
+// find opens the keyset whose copies have these names, and returns what the clone knew before.
+func (s *Source) find(ctx context.Context, names [2][16]byte) (*knownKeys, *Opened, error) {
+	known, err := s.readKnown()
+	if err != nil {
+		return nil, nil, err
+	}
+	if opened := s.opened[names]; opened != nil {
+		return known, opened, nil
+	}
+
 	var opened *Opened
 	if known.has(names) {
 		opened, err = s.openKept(ctx, known)
@@ -80,10 +100,10 @@ func (s *Source) Open(ctx context.Context, names [2][16]byte) (*Opened, error) {
 		opened, err = s.openStored(ctx, known, names)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.opened[names] = opened
-	return opened, nil
+	return known, opened, nil
 }
 
 // Take makes the source use a keyset that this process has put on the remote, once a root names it. The error matches
@@ -96,30 +116,24 @@ func (s *Source) Take(ctx context.Context, opened *Opened) error {
 		err = s.keep(ctx, known, opened)
 	}
 	if err == nil {
-		s.opened[opened.Names] = opened
+		s.opened[opened.Names], s.live = opened, opened
 	}
 	return err
 }
 
-// RememberIn sets the folder of a source that was made without one, and keeps the newest keyset there that was opened.
+// RememberIn sets the folder of a source that was made without one, and keeps the keyset there that Open returned last.
 func (s *Source) RememberIn(ctx context.Context, dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.Dir = dir
-	var newest *Opened
-	for _, opened := range s.opened {
-		if newest == nil || opened.Serial > newest.Serial {
-			newest = opened
-		}
-	}
-	if newest == nil {
+	if s.live == nil {
 		return nil
 	}
 	known, err := s.readKnown()
 	if err != nil {
 		return err
 	}
-	return s.keep(ctx, known, newest)
+	return s.keep(ctx, known, s.live)
 }
 
 // openKept opens the clone's own copy. It returns nil if there is none that is intact.
@@ -135,11 +149,13 @@ func (s *Source) openKept(ctx context.Context, known *knownKeys) (*Opened, error
 	if err == nil && file.Serial == known.newest() {
 		opened.Names = known.keysets[0].names
 	}
+	if err == nil {
+		opened.kept = true
+	}
 	return opened, err
 }
 
-// openStored opens a copy on the store, or else the export or the clone's own copy. It keeps the
-// keyset.
+// openStored opens a copy on the store, or else the export or the clone's own copy.
 func (s *Source) openStored(ctx context.Context, known *knownKeys, names [2][16]byte) (*Opened, error) {
 	var damage []error // of each copy that is damaged or missing
 	var refused error  // of a copy that is intact
@@ -172,7 +188,7 @@ func (s *Source) openStored(ctx context.Context, known *knownKeys, names [2][16]
 		}
 		if opened := try(file); opened != nil {
 			opened.Names = names
-			return opened, s.keep(ctx, known, opened)
+			return opened, nil
 		}
 	}
 	if refused != nil {

@@ -86,14 +86,6 @@ func (r *Remote) Keyset(ctx context.Context) (*keyset.Opened, *rootlog.State, er
 	return opened, head, err
 }
 
-// TakeKeyset makes the Remote use a keyset that it has put on the store, after a root named it.
-func (r *Remote) TakeKeyset(ctx context.Context, opened *keyset.Opened) error {
-	if r.encrypted == nil {
-		return rootlog.ErrNotEncrypted
-	}
-	return r.encrypted.source.Take(ctx, opened)
-}
-
 // PinOf returns the pin of an encrypted remote.
 func (r *Remote) PinOf(ctx context.Context) (crypt.Pin, error) {
 	opened, _, err := r.Keyset(ctx)

@@ -1,0 +1,74 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kist-vcs/kist/remote/keyset"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// maxKeyChanges is the number of times that a change of keys is made again.
+const maxKeyChanges = 20
+
+// ChangeKeyset makes a change of the keyset part of the remote, and returns the new keyset. Change returns the new keyset;
+// root is the number of the root that will name it. Plugins are those that may run to encrypt to recipients.
+//
+// If another process changes the remote meanwhile, ChangeKeyset calls change again with the keyset of the new
+// head (KEYSET_OF_HEAD). The two copies that nothing names then are deleted by a collection. An error of change ends
+// it. The other errors are those of [rootlog.Log.AppendKeyset]; after ErrUnknown the change may have been made.
+func (r *Remote) ChangeKeyset(ctx context.Context, plugins keyset.Plugins, change func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error)) (*keyset.Opened, error) {
+	for try := 1; ; try++ {
+		opened, err := r.tryChange(ctx, plugins, change)
+		if err == nil || try == maxKeyChanges || !isOvertaken(err) {
+			return opened, err
+		}
+	}
+}
+
+// isOvertaken reports whether a change of keys failed because another process was first.
+func isOvertaken(err error) bool {
+	for _, overtaken := range []error{rootlog.ErrLost, rootlog.ErrKeysetMoved, rootlog.ErrReplan, rootlog.ErrFloor} {
+		if errors.Is(err, overtaken) {
+			return true
+		}
+	}
+	return false
+}
+
+// tryChange makes a change at the present head.
+func (r *Remote) tryChange(ctx context.Context, plugins keyset.Plugins, change func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error)) (*keyset.Opened, error) {
+	before, head, err := r.Keyset(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.CheckWritable(head); err != nil {
+		return nil, err
+	}
+	next, err := change(before.Keyset, head.Seq+1)
+	if err != nil {
+		return nil, err
+	}
+	file, err := next.Seal(plugins)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.log.PutKeyset(ctx, next.Serial, file.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.log.AppendKeyset(ctx, head, rootlog.KeysetChange{
+		Change:   rootlog.Change{Who: r.o.Who, Host: r.o.Host, Time: r.o.Now()},
+		Keyset:   stored,
+		NewEpoch: len(next.Epochs) > len(before.Epochs),
+		Start:    head.Seq,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opened, err := r.encrypted.source.Open(ctx, after.Keys.Ref().Names)
+	if err != nil {
+		return nil, err
+	}
+	return opened, r.RememberHead(ctx, after)
+}

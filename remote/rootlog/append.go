@@ -49,10 +49,8 @@ func (l *Log) appendChange(ctx context.Context, base *State, c *Change, k *Keyse
 	if err != nil {
 		return nil, err
 	}
-	if k == nil {
-		if err := l.completeKeys(ctx, next); err != nil {
-			return nil, err
-		}
+	if err := l.prepareKeys(ctx, base, next); err != nil {
+		return nil, err
 	}
 	if err := l.writeBases(ctx, next, k != nil && k.NewEpoch); err != nil {
 		return nil, err
@@ -64,9 +62,6 @@ func (l *Log) appendChange(ctx context.Context, base *State, c *Change, k *Keyse
 	}
 
 	stored, err := l.createRoot(ctx, next, data)
-	if errors.Is(err, remote.ErrNoKey) {
-		return nil, l.lostError(ctx, base, err) // a root of a client that removed this one
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +204,7 @@ func putNew(ctx context.Context, b remote.Backend, o *Options, fullName func(pac
 		if err == nil {
 			return name, nil
 		}
-		if isRefused(err) || errors.Is(err, remote.ErrNoKey) {
+		if isRefused(err) {
 			return name, err
 		}
 		if o.backOff(ctx, try, err) != nil {

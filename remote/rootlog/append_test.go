@@ -210,14 +210,14 @@ func TestAppendUnknown(t *testing.T) {
 		for _, cancelled := range []bool{false, true} {
 			m.Restore(backup)
 			f := remotetest.NewFaulty(m)
-			l := newLog(t, f)
 			ctx, cancel := context.WithCancel(ctx)
 			var sent sync.Once
-			switch {
-			case test.also == remote.ErrFull: // Append ends by itself
-			case cancelled:
-				l.b = &onCreate{f, func([]byte) { sent.Do(func() { time.AfterFunc(20*time.Millisecond, cancel) }) }}
-			default:
+			store := remote.Backend(f)
+			if cancelled && test.also != remote.ErrFull { // with that, Append ends by itself
+				store = &onCreate{f, func([]byte) { sent.Do(func() { time.AfterFunc(20*time.Millisecond, cancel) }) }}
+			}
+			l := newLog(t, store)
+			if !cancelled && test.also != remote.ErrFull {
 				l.o.Deadline = 20 * time.Millisecond
 			}
 

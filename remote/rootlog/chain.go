@@ -23,16 +23,15 @@ func backLen(seq uint64) int { return max(bits.Len64(seq-1)-1, 0) }
 func backTarget(seq uint64, j int) uint64 { return (seq - 1) >> j << j }
 
 // backAfter returns the entries of back of the root after s.
-func (s *State) backAfter() []Hash {
+func (s *State) backAfter() (back []Hash) {
 	if s.Keys == (Keys{}) {
 		return nil
 	}
-	back := make([]Hash, backLen(s.Seq+1))
-	for i := range back {
-		if backTarget(s.Seq+1, i+1) == s.Seq {
-			back[i] = s.Hash
+	for j := 1; j <= backLen(s.Seq+1); j++ {
+		if backTarget(s.Seq+1, j) == s.Seq {
+			back = append(back, s.Hash)
 		} else {
-			back[i] = s.back[i]
+			back = append(back, s.back[j-1])
 		}
 	}
 	return back

@@ -69,7 +69,7 @@ func TestConfirmOfOthers(t *testing.T) {
 		if at := next.Confirmed("refs/heads/main"); !at.Equal(noon) {
 			t.Errorf("after field %v: confirmed at %v", field, at)
 		}
-		s.Seq, s.Hash = next.Seq, next.Hash
+		s = next
 	}
 }
 

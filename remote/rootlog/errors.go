@@ -129,11 +129,11 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // asInvalid adds [ErrInvalid] to the reason why a root cannot have a change.
 func asInvalid(reason error) error { return fmt.Errorf("append root: %w: %w", ErrInvalid, reason) }
 
-// isRefused reports whether the store refused an operation, so that a retry cannot help.
+// isRefused reports whether the store refused an operation, or there is no key for it, so that a retry cannot help.
 func isRefused(err error) bool {
 	return slices.ContainsFunc([]error{
 		remote.ErrCredentials, remote.ErrCertificate, remote.ErrPermission, remote.ErrNoStore,
-		remote.ErrFull, remote.ErrUnsupported, remote.ErrName,
+		remote.ErrFull, remote.ErrUnsupported, remote.ErrName, remote.ErrNoKey, ErrEncrypted, ErrNotEncrypted,
 	}, func(kind error) bool { return errors.Is(err, kind) })
 }
 

@@ -53,9 +53,22 @@ func newLog(t testing.TB, b remote.Backend) *Log {
 func newLogWith(t testing.TB, b remote.Backend, o Options) *Log {
 	t.Helper()
 	o.Rand, o.Sleep = newRandom(t.Name()), noWait
-	id, err := Init(ctx, b, repositoryID, chunker, o.Rand)
+	start := Init
+	if overCrypt {
+		start = initEncrypted
+	}
+	id, err := start(ctx, b, repositoryID, chunker, o.Rand)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return reopen(t, b, id, o)
+}
+
+// reopen opens the log of a remote.
+func reopen(t testing.TB, b remote.Backend, id *Identity, o Options) *Log {
+	t.Helper()
+	if id.IsEncrypted() {
+		b = openCrypt(t, b, id)
 	}
 	return Open(b, id, o)
 }

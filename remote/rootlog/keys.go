@@ -162,15 +162,16 @@ func (id *Identity) firstKeys() (k Keys) {
 	return k
 }
 
-// completeKeys fills in the size and the hash of the keyset if s is a log without roots.
-func (l *Log) completeKeys(ctx context.Context, s *State) error {
-	if s.Seq > 0 || !l.id.IsEncrypted() {
-		return nil
+// prepareKeys makes the store use the keys of base, for the state files of next. It fills in the size and the
+// hash of the first keyset, which kist.json does not have.
+func (l *Log) prepareKeys(ctx context.Context, base, next *State) error {
+	if err := l.useKeys(ctx, base.Keys); err != nil || base.Keys == (Keys{}) || next.Keys.Keyset.Size > 0 {
+		return err
 	}
 
 	var copies [2][]byte
 	g, gctx := errgroup.WithContext(ctx)
-	for i, name := range s.Keys.Keyset.Copies() {
+	for i, name := range next.Keys.Keyset.Copies() {
 		g.Go(func() (err error) {
 			copies[i], err = readTwice(func() ([]byte, error) { return readRecord(gctx, l.b, name, MaxKeyset) }, func(data []byte) error {
 				if len(data) == 0 || len(data) > MaxKeyset {
@@ -188,9 +189,9 @@ func (l *Log) completeKeys(ctx context.Context, s *State) error {
 		return err
 	}
 	if !bytes.Equal(copies[0], copies[1]) {
-		return damageError(s.Keys.Keyset.Copies()[0], errors.New("the two copies of the keyset differ"))
+		return damageError(next.Keys.Keyset.Copies()[0], errors.New("the two copies of the keyset differ"))
 	}
-	s.Keys.Keyset.Size, s.Keys.Keyset.Sum = int64(len(copies[0])), sha256.Sum256(copies[0])
+	next.Keys.Keyset.Size, next.Keys.Keyset.Sum = int64(len(copies[0])), sha256.Sum256(copies[0])
 	return nil
 }
 

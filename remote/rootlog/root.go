@@ -294,7 +294,7 @@ type creation struct {
 // those of another writer. It is step 4 of a push in docs/format/remote.md.
 //
 // If the store refused every attempt and the record is absent, createRecord returns the error
-// of the store. If the record is encrypted with a key that this client does not have, the error matches
+// of the store. If the record has a key that this client lacks, the error matches [ErrLost] and
 // [remote.ErrNoKey]. All other errors are [*UnknownError].
 func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
@@ -319,7 +319,8 @@ func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 		case readErr == nil:
 			return stored, nil
 		case errors.Is(readErr, remote.ErrNoKey):
-			return nil, readErr
+			// A root of another writer, perhaps of the one that removed this client.
+			return nil, fmt.Errorf("create %s: %w, and the head cannot be read: %w", r.name, ErrLost, readErr)
 		case clear && !unclear:
 			return nil, err
 		case clear || !absent:
@@ -343,7 +344,7 @@ func (r *creation) settleOutcome(ctx context.Context) ([]byte, error) {
 			return stored, nil
 		case err == nil:
 			err = damageError(r.name, errors.New("cannot be read"))
-		case errors.Is(err, remote.ErrNotFound), errors.Is(err, remote.ErrNoKey), isRefused(err):
+		case errors.Is(err, remote.ErrNotFound), isRefused(err):
 			return nil, err
 		}
 		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,19 @@ func full() fields {
 		"moved":     7,
 		"x":         fields{"later": list{true, nil, 1.5, []byte{1}}, "2": -3},
 	}
+}
+
+// encrypted has the fields of a root of an encrypted remote.
+func encrypted() fields {
+	f := full()
+	a, b, sum := name(5), name(6), sha256.Sum256([]byte("keyset"))
+	f["epoch"] = list{2, 5}
+	f["keyset"] = list{3, a[:], b[:], 1234, sum[:]}
+	f["back"] = list{bytes.Repeat([]byte{4}, 32), bytes.Repeat([]byte{4}, 32), bytes.Repeat([]byte{4}, 32)}
+	f["signed"], f["signature"] = true, []byte("SSHSIG")
+	f["write"] = list{"signed"}
+	f["condemned"] = fields{"set": fields{KeysetName(name(7)): []byte(encodeSeq(3))}}
+	return f
 }
 
 func stub() fields {
@@ -209,6 +223,38 @@ func vectors() []vector {
 	add("move to a short key", "bytes", with(full(), "moves", list{list{"refs/heads/b", key, key[:3]}}))
 	add("move of no ref", "refs/", with(full(), "moves", list{list{"HEAD", []byte{}, key}}))
 	add("fewer moves than told", bad, with(full(), "moved", 2))
+	add("encrypted, signed", "", seal(encrypted()))
+	add("stub on an encrypted remote", "", seal(func() fields {
+		f, e := stub(), encrypted()
+		f["epoch"], f["keyset"], f["back"] = e["epoch"], e["keyset"], e["back"]
+		return f
+	}()))
+	add("epoch without keyset", "without keyset", with(encrypted(), "keyset", nil))
+	add("keyset without epoch", "without keyset", with(encrypted(), "epoch", nil))
+	add("back without keys", "without keyset", with(full(), "back", encrypted()["back"]))
+	add("epoch 0", "epoch 0", with(encrypted(), "epoch", list{0, 0}))
+	add("first epoch begun by a root", "epoch 1", with(encrypted(), "epoch", list{1, 5}))
+	add("second epoch begun by no root", "epoch 2", with(encrypted(), "epoch", list{2, 0}))
+	add("epoch begun later", "since root 10", with(encrypted(), "epoch", list{2, 10}))
+	add("epoch too large", "cbor", with(encrypted(), "epoch", list{1 << 32, 5}))
+	keys := func(i int, value any) []byte {
+		changed := slices.Clone(encrypted()["keyset"].(list))
+		changed[i] = value
+		return with(encrypted(), "keyset", changed)
+	}
+	add("keyset 0", "malformed keyset", keys(0, 0))
+	add("keyset with one copy", "malformed keyset", keys(1, encrypted()["keyset"].(list)[2]))
+	add("keyset without name", "malformed keyset", keys(2, []byte{}))
+	add("empty keyset", "malformed keyset", keys(3, 0))
+	add("keyset too large", "malformed keyset", keys(3, MaxKeyset+1))
+	add("keyset without hash", "malformed keyset", keys(4, []byte{}))
+	add("back too short", "2 hashes of earlier roots, want 3", with(encrypted(), "back", encrypted()["back"].(list)[:2]))
+	add("no back", "0 hashes of earlier roots, want 3", with(encrypted(), "back", nil))
+	add("back with a short hash", "malformed hash", with(encrypted(), "back", list{sum, sum, sum[:31]}))
+	add("signed is no switch", bad, with(encrypted(), "signed", false))
+	add("signature too long", "too long", with(encrypted(), "signature", bytes.Repeat([]byte{1}, maxSignature+1)))
+	add("stub with a signature", "malformed stub", with(stub(), "signature", sum))
+	add("condemned keyset in a wrong place", "no pack", table("condemned", fields{"set": fields{"keys/" + n.String()[:2] + "/" + n.String(): seq}}))
 	add("stub with refs", "malformed stub", with(stub(), "refs", full()["refs"]))
 	add("stub of a short hash", "malformed stub", with(stub(), "stub", sum[:31]))
 	return all
@@ -292,11 +338,18 @@ func (v *vector) view(t *testing.T) json.RawMessage {
 		}
 	}
 
-	view, err := json.Marshal(fields{
+	content := fields{
 		"seq": r.Seq, "hash": r.Hash.String(), "prev": r.Prev.String(), "txid": hex.EncodeToString(r.Txid[:]), "time": r.Time, "who": r.Who, "host": r.Host,
 		"head": r.body.Head, "floor": r.body.Floor, "write": r.body.Write, "gc": r.body.GC, "stub": r.Stub,
 		"moves": moves, "moved": r.Moved, "packs": len(r.packs), "tables": tables, "unknown": len(r.extra),
-	})
+	}
+	if r.Keys != (Keys{}) {
+		content["epoch"] = r.Keys.Epoch
+		content["keyset"] = fields{"serial": r.Keys.Keyset.Serial, "copies": r.Keys.Keyset.Copies(), "size": r.Keys.Keyset.Size}
+		content["back"] = r.body.hashes()
+		content["signature"] = hex.EncodeToString([]byte(r.body.Signature))
+	}
+	view, err := json.Marshal(content)
 	if err != nil {
 		t.Fatal(err)
 	}

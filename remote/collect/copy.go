@@ -262,7 +262,7 @@ func (w *copyWriter) putPack(ctx context.Context, out *pack.Writer) error {
 	if n.objectCount += len(entries); n.objectCount <= transfer.MaxInlineEntries {
 		n.inline = append(n.inline, rootlog.Inline{Info: info, Entries: entries})
 	}
-	w.collection.noteSent(info.Name.Path(), int64(info.Size))
+	noteSent(w.collection, info.Name.Path(), int64(info.Size))
 	return nil
 }
 

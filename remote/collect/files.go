@@ -76,7 +76,7 @@ func (f *knownFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes i
 }
 
 // noteSent notes a file that this collection sent, which has size bytes before the store encrypts it.
-func (c *Collection) noteSent(name string, size int64) {
+func noteSent(c *Collection, name string, size int64) {
 	c.ownSizes[name] = remote.StoredSize(c.r.Backend(), name, size)
 	c.stats.After += c.ownSizes[name]
 }

@@ -122,7 +122,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone 
 		return nil, err
 	}
 
-	c.noteSent(x.Name.IndexPath(), x.Size)
+	noteSent(c, x.Name.IndexPath(), x.Size)
 	return x, nil
 }
 

@@ -39,7 +39,7 @@ SERVERS     ?= $(BIN)/servers/run
 MEMORY      ?= ./testdata/inmemory.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install uninstall dist check-dist try look test soak race model servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
+.PHONY: help build man install uninstall dist check-dist try look test soak race model readers servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ race: $(SERVERS) ## run the tests of packages with goroutines under the race det
 
 model: ## explore the model of the remote protocol in full (MODEL=TestMutation/RELY_ON_ALL_LIVE)
 	$(GO) test -count=1 -v -timeout 2h -run '$(MODEL)' ./remote/rootlog/model -model.full
+
+readers: ## read the test vectors with programs that are not kist (needs node)
+	node testdata/readers/encryptedblob.mjs testdata/vectors/encryptedblob.json
 
 servers: $(BIN)/servers/run ## start MinIO and FerretDB, print their addresses, wait for ^C
 	$<

@@ -72,6 +72,23 @@ func (s *Store) RootKeyset(ctx context.Context, name string) (remote.KeysetRef, 
 	return parseHeader(remote.TypeRoot, b.header)
 }
 
+// EpochOf returns the epoch with whose key a blob was encrypted. It reads the header, unless that is known.
+func (s *Store) EpochOf(ctx context.Context, name string) (uint32, error) {
+	t := typeOf(name)
+	if t == 0 || isClear(name) {
+		return 0, unknownName("get", name)
+	}
+	b := s.headers.get(name)
+	if b == nil {
+		var err error
+		if b, err = s.readHeader(ctx, name); err != nil {
+			return 0, err
+		}
+	}
+	k, err := parseHeader(t, b.header)
+	return k.Epoch, err
+}
+
 // readHeader reads a header, which it authenticates.
 func (s *Store) readHeader(ctx context.Context, name string) (b *blob, err error) {
 	err = retry.Verified(func() error {

@@ -81,6 +81,7 @@ var All = []cli.Section{
 		{Name: "expire", Build: care.NewExpire},
 		{Name: "gc", Build: care.NewGC},
 		{Name: "hold", Build: care.NewHold},
+		{Name: "key", Build: care.NewKey},
 		{Name: "purge", Build: care.NewPurge},
 		{Name: "rewrite", Build: care.NewRewrite},
 		{Name: "stats", Build: look.NewStats},

@@ -34,7 +34,7 @@ type Encrypter interface {
 
 // ErrNoKey is matched by the error for a blob or keyset whose key an [Encrypter] does not have, and cannot get:
 // the keyset is missing, or this client is no recipient. That is no damage.
-var ErrNoKey = errors.New("no key for it")
+var ErrNoKey = errors.New("the key of its epoch is missing")
 
 // KeysetRef names an epoch of an encrypted remote, and the two copies of the keyset that has its key.
 type KeysetRef struct {

@@ -223,6 +223,17 @@ func vectors() []vector {
 	add("move to a short key", "bytes", with(full(), "moves", list{list{"refs/heads/b", key, key[:3]}}))
 	add("move of no ref", "refs/", with(full(), "moves", list{list{"HEAD", []byte{}, key}}))
 	add("fewer moves than told", bad, with(full(), "moved", 2))
+	return append(all, keyVectors()...)
+}
+
+// keyVectors are those of encrypted and signed remotes.
+func keyVectors() (all []vector) {
+	add := func(name, reason string, data []byte) {
+		all = append(all, vector{Name: name, Hex: hex.EncodeToString(data), Error: reason})
+	}
+	const bad = "not in canonical form"
+	n, sum, seq := name(2), bytes.Repeat([]byte{9}, 32), []byte(encodeSeq(1))
+
 	add("encrypted, signed", "", seal(encrypted()))
 	add("stub on an encrypted remote", "", seal(func() fields {
 		f, e := stub(), encrypted()
@@ -254,7 +265,7 @@ func vectors() []vector {
 	add("signed is no switch", bad, with(encrypted(), "signed", false))
 	add("signature too long", "too long", with(encrypted(), "signature", bytes.Repeat([]byte{1}, maxSignature+1)))
 	add("stub with a signature", "malformed stub", with(stub(), "signature", sum))
-	add("condemned keyset in a wrong place", "no pack", table("condemned", fields{"set": fields{"keys/" + n.String()[:2] + "/" + n.String(): seq}}))
+	add("condemned keyset in a wrong place", "no pack", with(full(), "condemned", fields{"set": fields{"keys/" + n.String()[:2] + "/" + n.String(): seq}}))
 	add("stub with refs", "malformed stub", with(stub(), "refs", full()["refs"]))
 	add("stub of a short hash", "malformed stub", with(stub(), "stub", sum[:31]))
 	return all

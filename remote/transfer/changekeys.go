@@ -12,14 +12,14 @@ import (
 const maxKeyChanges = 20
 
 // ChangeKeyset makes a change of the keyset part of the remote, and returns the new keyset. Change returns the new keyset;
-// root is the number of the root that will name it. Plugins are those that may run to encrypt to recipients.
+// root is the number of the root that will name it. Plugins may run to encrypt to recipients.
 //
 // If another process changes the remote meanwhile, ChangeKeyset calls change again with the keyset of the new
 // head (KEYSET_OF_HEAD). The two copies that nothing names then are deleted by a collection. An error of change ends
 // it. The other errors are those of [rootlog.Log.AppendKeyset]; after ErrUnknown the change may have been made.
-func (r *Remote) ChangeKeyset(ctx context.Context, plugins keyset.Plugins, change func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error)) (*keyset.Opened, error) {
+func ChangeKeyset(ctx context.Context, r *Remote, plugins keyset.Plugins, change func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error)) (*keyset.Opened, error) {
 	for try := 1; ; try++ {
-		opened, err := r.tryChange(ctx, plugins, change)
+		opened, err := tryChange(ctx, r, plugins, change)
 		if err == nil || try == maxKeyChanges || !isOvertaken(err) {
 			return opened, err
 		}
@@ -37,7 +37,7 @@ func isOvertaken(err error) bool {
 }
 
 // tryChange makes a change at the present head.
-func (r *Remote) tryChange(ctx context.Context, plugins keyset.Plugins, change func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error)) (*keyset.Opened, error) {
+func tryChange(ctx context.Context, r *Remote, plugins keyset.Plugins, change func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error)) (*keyset.Opened, error) {
 	before, head, err := r.Keyset(ctx)
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// KeyUses returns what depends on the key of each epoch: live packs and index files, with their sizes in the store. It
-// reads the header of each.
-func (r *Remote) KeyUses(ctx context.Context) ([]keyset.Use, error) {
+// KeyUses counts the live packs and index files that are encrypted with the key of each epoch, and their bytes in the
+// store. It reads the header of each.
+func KeyUses(ctx context.Context, r *Remote) ([]keyset.Use, error) {
 	opened, head, err := r.Keyset(ctx)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (r *Remote) KeyUses(ctx context.Context) ([]keyset.Use, error) {
 	for _, f := range head.Indexes {
 		sizes[f.Name.IndexPath()] = remote.StoredSize(r.b, f.Name.IndexPath(), f.Size)
 	}
-	names, epochs, err := r.epochsOf(ctx, sizes)
+	names, epochs, err := epochsOf(ctx, r, sizes)
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +41,13 @@ func (r *Remote) KeyUses(ctx context.Context) ([]keyset.Use, error) {
 }
 
 // epochsOf returns the names of files in any order, and the epoch of each.
-func (r *Remote) epochsOf(ctx context.Context, files map[string]int64) (names []string, epochs []uint32, err error) {
+func epochsOf(ctx context.Context, r *Remote, files map[string]int64) (names []string, epochs []uint32, err error) {
 	for name := range maps.Keys(files) {
 		names = append(names, name)
 	}
 	epochs = make([]uint32, len(names))
 	err = Parallel(ctx, r.o.Jobs, len(names), func(ctx context.Context, i int) (err error) {
-		epochs[i], err = r.EpochOf(ctx, names[i])
+		epochs[i], err = EpochOf(ctx, r, names[i])
 		return err
 	})
 	return names, epochs, err
@@ -55,7 +55,7 @@ func (r *Remote) epochsOf(ctx context.Context, files map[string]int64) (names []
 
 // EpochOf returns the epoch with whose key a pack, index or state file of an encrypted remote was encrypted. It reads the
 // header.
-func (r *Remote) EpochOf(ctx context.Context, name string) (uint32, error) {
+func EpochOf(ctx context.Context, r *Remote, name string) (uint32, error) {
 	if r.encrypted == nil {
 		return 0, rootlog.ErrNotEncrypted
 	}

@@ -68,6 +68,7 @@ var gitCases = map[string]struct {
 	"docs": {safe: "it writes the pages of this project"}, "expire": {safe: ownFiles}, "export": {safe: helps},
 	"export git": {safe: "git refuses such paths, and kist leaves them out"}, "fetch": {safe: ownFiles}, "find": {safe: reads}, "gc": {safe: ownFiles}, "grep": {safe: reads},
 	"help": {safe: reads}, "history": {safe: reads}, "hold": {safe: helps}, "hold add": {safe: ownFiles}, "hold list": {safe: reads}, "hold remove": {safe: ownFiles},
+	"key": {safe: helps}, "key add": {safe: ownFiles}, "key export": {safe: ownFiles}, "key list": {safe: reads}, "key new": {safe: ownFiles}, "key remove": {safe: ownFiles}, "key rotate": {safe: ownFiles},
 	"import git": {safe: ownFiles}, "import restic": {safe: ownFiles}, "init": {safe: ownFiles}, "log": {safe: reads}, "ls": {safe: reads}, "ls-remote": {safe: reads},
 	"merge-base": {safe: reads}, "mount": {safe: "the mount hides them: TestGitFolders in tree/look/browse"}, "prompt": {safe: reads}, "purge": {safe: ownFiles}, "push": {safe: ownFiles},
 	"reflog": {safe: ownFiles}, "refs-of": {safe: reads}, "remote": {safe: helps}, "remote add": {safe: ownFiles}, "remote check": {safe: ownFiles}, "remote gc": {safe: ownFiles},

@@ -15,7 +15,7 @@ import (
 
 // silent lists the commands that print nothing with --json, or the same as without.
 var silent = []string{
-	"attr", "bisect", "export", "hold", "schedule", "schedule remove", "view", "view remove",
+	"attr", "bisect", "export", "hold", "key", "schedule", "schedule remove", "view", "view remove",
 	"cat", "completion", "difftool", "docs", "help",
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/keyset"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 func NewKey(env *cli.Env) *cobra.Command {
@@ -100,7 +101,7 @@ type recipientJSON struct {
 	You        bool   `json:"you" doc:"true if your identity is that of it"`
 }
 
-// epochJSON says what depends on the key of an epoch.
+// epochJSON describes the files that are encrypted with the key of an epoch.
 type epochJSON struct {
 	Epoch   uint32   `json:"epoch" doc:"the number of the key"`
 	Root    uint64   `json:"root" doc:"the change of the remote that began its use"`
@@ -136,9 +137,9 @@ func newKeyList(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [REMOTE]",
 		Short: "list who can read an encrypted remote",
-		Long: `Lists the recipients of an encrypted remote, and for each of its keys what it
-encrypts and which removed recipients can still read that. It reads a few bytes
-of each file of the remote.`,
+		Long: `Lists the recipients of an encrypted remote. For each of its keys, it shows the
+size of the files that are encrypted with it, and the removed recipients who can
+still read these. It reads a few bytes of each file of the remote.`,
 		Example:           `  kist key list origin`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: env.Complete(share.Remotes),
@@ -163,7 +164,7 @@ func runKeyList(ctx context.Context, env *cli.Env, r *kist.Repository, args []st
 	if err != nil {
 		return err
 	}
-	uses, err := opened.KeyUses(ctx)
+	uses, err := transfer.KeyUses(ctx, opened)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func changeKeys(ctx context.Context, env *cli.Env, r *kist.Repository, name stri
 	if err != nil {
 		return err
 	}
-	k, err := opened.ChangeKeyset(ctx, plugins, change)
+	k, err := transfer.ChangeKeyset(ctx, opened, plugins, change)
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func newKeyAdd(env *cli.Env) *cobra.Command {
 		Short: "let somebody read an encrypted remote",
 		Long: `Adds a recipient: KEY is a public key, or a file with one or more, such as
 id_ed25519.pub. Whoever has the identity can then read and write everything on
-the remote, also what was pushed before. With --passphrase, whoever knows a new
+the remote, older content too. With --passphrase, whoever knows a new
 passphrase can.`,
 		Example: `  kist key add origin colleague.pub
   kist key add origin --name nightly age1pq1...
@@ -289,7 +290,7 @@ func (o *keyAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 		return k.Add(named...)
 	})
 	if err == nil {
-		env.Tell("%s can read %s now, also what was pushed before\n", readable.Plural(uint64(len(added)), "recipient more", "recipients more"), cli.QuoteArg(args[0]))
+		env.Tell("%s can read %s now, older content too\n", readable.Plural(uint64(len(added)), "recipient more", "recipients more"), cli.QuoteArg(args[0]))
 	}
 	return err
 }
@@ -334,9 +335,9 @@ func newKeyRemove(env *cli.Env) *cobra.Command {
 		Use:     "remove REMOTE NAME",
 		Aliases: []string{"rm"},
 		Short:   "remove a recipient of an encrypted remote",
-		Long: `Removes the recipient NAME, and begins a new key for everything from now on: the
-recipient cannot read what is written later, also not by pushes that are under
-way. What was there before, it can read, and may have copied.`,
+		Long: `Removes the recipient NAME, and begins a new key for everything from now on. The
+recipient can read no later content, also not that of pushes under way. Older
+content it can read, and may have copied.`,
 		Example:           `  kist key remove origin old-laptop`,
 		Args:              cli.Arguments(2, 2, "REMOTE", "NAME"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(share.Remotes)),
@@ -355,10 +356,10 @@ func runKeyRemove(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 	if err != nil {
 		return err
 	}
-	env.Tell(`%s cannot read what is written from now on; what is there already, it can, and may have copied
+	env.Tell(`%s can read nothing that is written from now on; older content it can read, and may have copied
 left to do:
   withdraw its credentials for the store
-  'kist remote gc --rekey %[2]s' encrypts what is there with the new key
+  'kist remote gc --rekey %[2]s' encrypts older content with the new key
 `, cli.QuoteArg(args[1]), cli.QuoteArg(args[0]))
 	return nil
 }
@@ -368,7 +369,7 @@ func newKeyRotate(env *cli.Env) *cobra.Command {
 		Use:   "rotate REMOTE",
 		Short: "begin a new key for an encrypted remote",
 		Long: `Begins a new key, with which everything is encrypted from now on. The recipients
-stay the same. What is there already stays encrypted with the former keys, until
+stay the same. Older content stays encrypted with the former keys, until
 'kist remote gc --rekey'.`,
 		Example:           `  kist key rotate origin`,
 		Args:              cli.Arguments(1, 1, "REMOTE"),

@@ -91,8 +91,10 @@ func (e *KeyChangedError) Error() string {
 	return fmt.Sprintf("%v: epoch %d", ErrKeyChanged, e.Epoch)
 }
 
-// Is makes errors.Is(err, ErrKeyChanged) true.
-func (e *KeyChangedError) Is(target error) bool { return target == ErrKeyChanged }
+// Is makes errors.Is true for ErrKeyChanged, and for the same error of package crypt.
+func (e *KeyChangedError) Is(target error) bool {
+	return target == ErrKeyChanged || target == crypt.ErrOtherKeys
+}
 
 // ModeError means that other users can read or write a file with identities.
 type ModeError struct {

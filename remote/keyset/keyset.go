@@ -6,7 +6,6 @@
 package keyset
 
 import (
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -47,7 +46,7 @@ type Keyset struct {
 // Epoch is a time in which all blobs are encrypted with one key.
 type Epoch struct {
 	Key  crypt.Key
-	Root uint64 // number of the root that began the epoch
+	Root uint64 // number of the root that began the epoch; the first begins with kist.json, 0
 }
 
 // Recipient can open the keyset, and so read the remote.
@@ -72,7 +71,7 @@ type Removed struct {
 func New(remote, repository [16]byte, chunks chunker.Params, recipients ...Recipient) (*Keyset, error) {
 	k := &Keyset{
 		Remote: remote, Serial: 1, Repository: repository, Chunker: chunks,
-		Epochs:     []Epoch{{Key: crypt.NewKey(), Root: 1}},
+		Epochs:     []Epoch{{Key: crypt.NewKey()}},
 		Recipients: slices.Clone(recipients),
 	}
 	return k.checked()
@@ -130,7 +129,7 @@ func (k *Keyset) checkEpochs() error {
 		if e.Key.IsZero() {
 			return malformed("epoch %d without a key", i+1)
 		}
-		if e.Root <= last || e.Root > maxNumber {
+		if (i == 0) != (e.Root == 0) || i > 0 && e.Root <= last || e.Root > maxNumber {
 			return malformed("epoch %d begins with root %d", i+1, e.Root)
 		}
 		last = e.Root
@@ -199,18 +198,3 @@ const folder = "keys/"
 
 // Name returns the name of a copy of a keyset on a remote: keys/ and 32 hexadecimal digits.
 func Name(copy [16]byte) string { return folder + hex.EncodeToString(copy[:]) }
-
-// ParseName returns the random part of the name of a copy, and false for all other names.
-func ParseName(name string) (copy [16]byte, ok bool) {
-	digits, ok := strings.CutPrefix(name, folder)
-	n, err := hex.Decode(copy[:], []byte(digits[:min(len(digits), 32)]))
-	return copy, ok && err == nil && n == len(copy) && Name(copy) == name
-}
-
-// NewNames returns random names for the two copies of a new keyset.
-func NewNames() (names [2][16]byte) {
-	for i := range names {
-		rand.Read(names[i][:]) // never fails
-	}
-	return names
-}

@@ -255,23 +255,3 @@ func ReadCopy(ctx context.Context, blobs remote.Blobs, name [16]byte) (*File, er
 	}
 	return file, err
 }
-
-// Put stores both copies of a keyset under new names. Each attempt uses a new name. A copy whose root is never
-// created is an orphan, which a collection removes.
-func Put(ctx context.Context, blobs remote.Blobs, o retry.Options, file *File) (names [2][16]byte, err error) {
-	for i := range names {
-		err := retry.Do(ctx, o, "put", func(ctx context.Context) error {
-			names[i] = NewNames()[i]
-			err := blobs.Put(ctx, Name(names[i]), bytes.NewReader(file.data), int64(len(file.data)))
-			if errors.Is(err, remote.ErrExists) {
-				// No other client has this name: the store received the request twice, with an unclear result.
-				err = &remote.Error{Op: "put", Name: Name(names[i]), Kind: remote.ErrTemporary, Err: err}
-			}
-			return err
-		})
-		if err != nil {
-			return names, err
-		}
-	}
-	return names, nil
-}

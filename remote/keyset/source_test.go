@@ -2,26 +2,20 @@ package keyset
 
 import (
 	"bytes"
-	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/crypt"
 	"github.com/kist-vcs/kist/remote/remotetest"
-	"github.com/kist-vcs/kist/remote/retry"
 )
-
-// noWait repeats at once.
-var noWait = retry.Options{Now: func() time.Time { return testDate }, Sleep: func(context.Context, time.Duration) error { return nil }}
 
 // site is a store with keysets, and a clone.
 type site struct {
@@ -43,9 +37,21 @@ func (s *site) keyset() *Keyset { return newKeyset(s.t, recipient("mine", s.mine
 
 func (s *site) put(k *Keyset) [2][16]byte {
 	s.t.Helper()
-	names, err := Put(s.t.Context(), s.store, noWait, seal(s.t, k))
-	if err != nil {
-		s.t.Fatal(err)
+	return s.putFile(seal(s.t, k))
+}
+
+// putFile stores two copies under new names.
+func (s *site) putFile(file *File) [2][16]byte {
+	names := randomNames()
+	for _, name := range names {
+		s.store.Set(Name(name), file.data)
+	}
+	return names
+}
+
+func randomNames() (names [2][16]byte) {
+	for i := range names {
+		rand.Read(names[i][:])
 	}
 	return names
 }
@@ -369,10 +375,7 @@ func TestTake(t *testing.T) {
 	}
 	changed := next(t, k, 2)
 	file := seal(t, changed)
-	names, err := Put(t.Context(), s.store, noWait, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := s.putFile(file)
 	if err := source.Take(t.Context(), &Opened{Keyset: changed, File: file, Names: names}); err != nil {
 		t.Fatal(err)
 	}
@@ -387,41 +390,14 @@ func TestTake(t *testing.T) {
 	}
 	stranger := &Opened{Keyset: s.keyset(), File: file, Names: names}
 	stranger.Serial = 9
-	if err := source.Take(t.Context(), stranger); !errors.Is(err, ErrKeyChanged) {
+	if err := source.Take(t.Context(), stranger); !errors.Is(err, ErrKeyChanged) || !errors.Is(err, crypt.ErrOtherKeys) {
 		t.Errorf("a keyset with other keys: error %v", err)
-	}
-}
-
-// Put uses a new name after an attempt with an unclear result.
-func TestPut(t *testing.T) {
-	store := remotetest.NewMemory()
-	faulty := remotetest.NewFaulty(store)
-	faulty.Fail(remotetest.Fault{Op: remotetest.Put, How: remotetest.After})
-	f := seal(t, newKeyset(t, recipient("mine", newHybrid(t).Recipient())))
-	names, err := Put(t.Context(), faulty, noWait, f)
-	if err != nil || names[0] == names[1] {
-		t.Fatalf("names %x, %v", names, err)
-	}
-	for _, name := range names {
-		if !bytes.Equal(store.Data(Name(name)), f.data) {
-			t.Error("a copy differs")
-		}
-	}
-	count := 0
-	for info, err := range store.List(t.Context(), folder) {
-		if err != nil || !strings.HasPrefix(info.Name, folder) {
-			t.Errorf("%v, %v", info, err)
-		}
-		count++
-	}
-	if count != 3 {
-		t.Errorf("%d blobs: the failed attempt used the name again", count)
 	}
 }
 
 // FuzzKnown checks that only one text is the encoding of a knowledge.
 func FuzzKnown(f *testing.F) {
-	k := knownKeys{remote: testRemote, keysets: []knownKeyset{{3, NewNames()}, {2, NewNames()}}, epochs: []crypt.Fingerprint{{1}, {2}}}
+	k := knownKeys{remote: testRemote, keysets: []knownKeyset{{3, randomNames()}, {2, randomNames()}}, epochs: []crypt.Fingerprint{{1}, {2}}}
 	f.Add(k.encode())
 	f.Add(disk.WithSum([]byte(knownFirst)))
 	f.Fuzz(func(t *testing.T, data []byte) {

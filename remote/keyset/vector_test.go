@@ -133,7 +133,7 @@ func writeVector(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.Epochs = append(k.Epochs, Epoch{key, uint64(1 + 11*i)})
+		k.Epochs = append(k.Epochs, Epoch{key, uint64(12 * i)})
 	}
 	k.Removed = []Removed{{"old laptop", testDate, 1}}
 	content, err := k.encode()

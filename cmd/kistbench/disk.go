@@ -123,67 +123,45 @@ func mirror(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return err
 	}
-	wanted := map[string]bool{".": true}
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+	err := eachBelow(to, func(name string, d fs.DirEntry) error {
+		if info, err := os.Lstat(filepath.Join(from, name)); err == nil && info.Mode().Type() == d.Type() {
+			return nil
+		}
+		if err := os.RemoveAll(filepath.Join(to, name)); err != nil || !d.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		wanted[name] = true
-		target := filepath.Join(to, name)
+		return fs.SkipDir
+	})
+	if err != nil {
+		return err
+	}
+	return eachBelow(from, func(name string, d fs.DirEntry) error {
+		path, target := filepath.Join(from, name), filepath.Join(to, name)
 		info, err := d.Info()
 		switch {
-		case err != nil:
-			return err
+		case err != nil || ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
 		case d.IsDir():
-			return errors.Join(mirrorFolder(target), ctx.Err())
-		case info.Mode().Type() == fs.ModeSymlink:
-			return mirrorLink(path, target)
+			return os.MkdirAll(target, 0o777)
 		case info.Mode().IsRegular():
 			return mirrorFile(path, target, info.Mode().Perm()|0o600)
 		}
-		return nil // no data set has pipes and devices
-	})
-	if err != nil {
-		return err
-	}
-	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+		link, err := os.Readlink(path) // no data set has pipes and devices
+		if have, _ := os.Readlink(target); err != nil || have == link {
 			return err
 		}
-		name, err := filepath.Rel(to, path)
-		if err != nil || wanted[name] {
-			return err
-		}
-		if err := os.RemoveAll(path); err != nil || !d.IsDir() {
-			return err
-		}
-		return filepath.SkipDir
+		return errors.Join(os.RemoveAll(target), os.Symlink(link, target))
 	})
 }
 
-// mirrorFolder makes a folder. It removes a file in its place.
-func mirrorFolder(to string) error {
-	if info, err := os.Lstat(to); err == nil && !info.IsDir() {
-		if err := os.Remove(to); err != nil {
+// eachBelow calls do with the relative path of everything in a folder.
+func eachBelow(dir string, do func(name string, d fs.DirEntry) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
 			return err
 		}
-	}
-	return os.MkdirAll(to, 0o777)
-}
-
-func mirrorLink(from, to string) error {
-	link, err := os.Readlink(from)
-	if err != nil {
-		return err
-	}
-	if have, err := os.Readlink(to); err == nil && have == link {
-		return nil
-	}
-	return errors.Join(os.RemoveAll(to), os.Symlink(link, to))
+		return do(path[len(dir)+1:], d)
+	})
 }
 
 func mirrorFile(from, to string, mode fs.FileMode) error {
@@ -191,14 +169,14 @@ func mirrorFile(from, to string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	if info, err := os.Lstat(to); err == nil {
-		have, err := os.ReadFile(to)
-		if err == nil && info.Mode() == mode && bytes.Equal(have, data) {
+	info, err := os.Stat(to)
+	if err == nil && info.Mode() == mode {
+		if have, err := os.ReadFile(to); err == nil && bytes.Equal(have, data) {
 			return nil
 		}
-		if err := os.RemoveAll(to); err != nil {
-			return err
-		}
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
 	}
 	return os.WriteFile(to, data, mode)
 }

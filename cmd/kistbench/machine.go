@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ type Machine struct {
 func thisMachine(ctx context.Context, dir string) Machine {
 	m := Machine{
 		Cores: runtime.GOMAXPROCS(0), Arch: runtime.GOARCH, Go: runtime.Version(),
-		Kernel: printed(ctx, "uname", "-sr"), FileSystem: fileSystem(dir),
+		Kernel: printed(ctx, "uname", "-sr"), FileSystem: strings.TrimSpace(strings.TrimPrefix(printed(ctx, "df", "--output=fstype", dir), "Type")),
 	}
 	if runtime.GOOS == "darwin" {
 		m.CPU = printed(ctx, "sysctl", "-n", "machdep.cpu.brand_string")
@@ -58,25 +57,4 @@ func field(path, name string) string {
 		}
 	}
 	return ""
-}
-
-// fileSystem returns the type of the file system of dir, from Linux's table of mounts.
-func fileSystem(dir string) string {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return ""
-	}
-	data, _ := os.ReadFile("/proc/self/mounts")
-	var longest, found string
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
-		if len(f) < 3 {
-			continue
-		}
-		at := f[1]
-		if inside := at == "/" || dir == at || strings.HasPrefix(dir, at+"/"); inside && len(at) >= len(longest) {
-			longest, found = at, f[2]
-		}
-	}
-	return found
 }

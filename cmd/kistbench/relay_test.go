@@ -17,13 +17,13 @@ func TestRelay(t *testing.T) {
 	defer server.Close()
 	r, err := newRelay(server.Listener.Addr().String())
 	check(t, err)
-	defer r.close()
+	defer r.Close()
 	transport := &http.Transport{MaxConnsPerHost: 1}
 	client := &http.Client{Transport: transport}
 	const size = 3*mib + 1
 	ask := func(method string, body io.Reader, want string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.address(), body)
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.Addr().String(), body)
 		check(t, err)
 		answer, err := client.Do(request)
 		check(t, err)

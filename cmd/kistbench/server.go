@@ -50,14 +50,14 @@ func findServer() (*server, error) {
 		if s.relay, err = newRelay(s.host); err != nil {
 			return nil, err
 		}
-		s.host = s.relay.address()
+		s.host = s.relay.Addr().String()
 	}
 	return s, nil
 }
 
 func (s *server) close() {
 	if s.relay != nil {
-		s.relay.close()
+		s.relay.Close()
 	}
 }
 

@@ -3,7 +3,6 @@ package look
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -14,10 +13,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -92,10 +88,14 @@ func (o *diffOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	}
 
 	c := show.NewComparison(env, r, &o.form)
-	var conflicts []index.Conflict
-	if c.Old, c.New, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.Paths()); err != nil {
+	sides, err := stage.SidesOf(ctx, r, stage.SidesOptions{Revs: revs, Staged: o.staged, Paths: paths.Paths()})
+	if errors.Is(err, stage.ErrTooManyRevs) {
+		err = cli.Usagef("%w", err)
+	}
+	if err != nil {
 		return err
 	}
+	c.Old, c.New = sides.Old, sides.New
 	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (o *diffOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	if err != nil {
 		return err
 	}
-	for _, conflict := range conflicts {
+	for _, conflict := range sides.Conflicts {
 		if !paths.Selects(conflict.Path) {
 			continue
 		}
@@ -203,75 +203,4 @@ func newest(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) (
 		return files, f.Path, nil, nil
 	}
 	return files, f.Path, &entry, err
-}
-
-// diffViews returns the two sides to compare. If the index or the worktree is one of them,
-// it also returns the conflicts of the index.
-func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new compare.Side, conflicts []index.Conflict, err error) {
-	if len(revs) == 1 {
-		if from, to, symmetric, ok := refs.SplitRange(revs[0]); ok {
-			revs = []string{from, to}
-			if symmetric {
-				if revs[0], err = mergeBase(ctx, r, from, to); err != nil {
-					return old, new, nil, err
-				}
-			}
-		} else if rev, suffix, parent := refs.SplitParents(revs[0]); suffix == "^!" || suffix == "^-" {
-			revs = []string{fmt.Sprintf("%s^%d", rev, max(parent, 1)), rev}
-		}
-	}
-
-	switch {
-	case len(revs) > 2 || staged && len(revs) == 2:
-		return old, new, nil, cli.Usagef("too many revisions to compare")
-	case len(revs) == 2:
-		if old, err = compare.OfCommit(ctx, r, revs[0]); err == nil {
-			new, err = compare.OfCommit(ctx, r, revs[1])
-		}
-		return old, new, nil, err
-	case len(revs) == 1:
-		old, err = compare.OfCommit(ctx, r, revs[0])
-	case staged:
-		old, err = compare.OfHead(ctx, r)
-	default:
-		old, err = compare.OfIndex(ctx, r)
-	}
-	if err != nil {
-		return old, new, nil, err
-	}
-
-	if staged {
-		new, err = compare.OfIndex(ctx, r)
-	} else {
-		new, err = stage.WorktreeView(ctx, r, paths)
-	}
-	if err != nil {
-		return old, new, nil, err
-	}
-
-	idx, err := r.Index()
-	if err != nil {
-		return old, new, nil, err
-	}
-	return old, new, idx.Conflicts(), nil
-}
-
-// mergeBase returns the best common ancestor of two commits.
-func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, error) {
-	from, err := r.Resolve(ctx, a)
-	if err != nil {
-		return "", err
-	}
-	to, err := r.Resolve(ctx, b)
-	if err != nil {
-		return "", err
-	}
-	bases, err := history.MergeBases(ctx, r.Objects(), from, to)
-	if err != nil {
-		return "", err
-	}
-	if len(bases) == 0 {
-		return "", cli.Failf(cli.ExitFailed, "unrelated", "%s and %s have no common history", cli.QuoteArg(a), cli.QuoteArg(b))
-	}
-	return bases[0].String(), nil
 }

@@ -19,6 +19,7 @@ type ApplyOptions struct {
 // Applied is the result of [Apply].
 type Applied struct {
 	Conflicts []tree.Conflict // to resolve
+	Dropped   bool            // by [Pop] or [Branch]
 }
 
 // Apply makes the changes of a stash again, on top of the index and the worktree. Only
@@ -62,7 +63,17 @@ func Apply(ctx context.Context, r *kist.Repository, id object.ID, o ApplyOptions
 	}
 
 	conflicts, err := commits.Apply(ctx, r, a)
-	return &Applied{conflicts}, err
+	return &Applied{Conflicts: conflicts}, err
+}
+
+// Pop is Apply of a stash. If all of it was applied without conflicts, Pop drops it from the list.
+func Pop(ctx context.Context, r *kist.Repository, e Entry, o ApplyOptions) (*Applied, error) {
+	applied, err := Apply(ctx, r, e.New, o)
+	if err == nil && len(applied.Conflicts) == 0 && e.N >= 0 {
+		err = Drop(ctx, r, e)
+		applied.Dropped = err == nil
+	}
+	return applied, err
 }
 
 // unstage returns the merged tree with the former entries of all paths that are not new.

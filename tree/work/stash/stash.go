@@ -117,15 +117,15 @@ func Read(ctx context.Context, r *kist.Repository, id object.ID) (Parts, error) 
 	return p, fmt.Errorf("commit %s %w", id.Short(), ErrNotStash)
 }
 
-// Branch makes a branch where HEAD was when a stash was made, switches to it, and applies
+// Branch makes a branch where HEAD was when a stash was made, switches to it, and pops
 // the stash with its staged changes.
-func Branch(ctx context.Context, r *kist.Repository, name string, id object.ID, progress kist.Progress) (*Applied, error) {
-	parts, err := Read(ctx, r, id)
+func Branch(ctx context.Context, r *kist.Repository, name string, e Entry, progress kist.Progress) (*Applied, error) {
+	parts, err := Read(ctx, r, e.New)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: parts.Base.String(), Create: name, Progress: progress}); err != nil {
 		return nil, err
 	}
-	return Apply(ctx, r, id, ApplyOptions{Index: true, Progress: progress})
+	return Pop(ctx, r, e, ApplyOptions{Index: true, Progress: progress})
 }

@@ -303,7 +303,10 @@ files are staged. With --index, all changes that were staged are staged again.
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
 	env.Prints(cmd, "", appliedJSON{})
-	return unstashes(env, cmd, findStash, false)
+	apply := func(ctx context.Context, r *kist.Repository, e stash.Entry, o stash.ApplyOptions) (*stash.Applied, error) {
+		return stash.Apply(ctx, r, e.New, o)
+	}
+	return unstashes(env, cmd, findStash, apply)
 }
 
 func newStashPop(env *cli.Env) *cobra.Command {
@@ -321,12 +324,12 @@ that were staged are staged again.
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
 	env.Prints(cmd, "", appliedJSON{})
-	return unstashes(env, cmd, listedStash, true)
+	return unstashes(env, cmd, listedStash, stash.Pop)
 }
 
-// unstashes makes cmd apply the stash that find returns, and drop it afterwards if drop
-// is set.
-func unstashes(env *cli.Env, cmd *cobra.Command, find func(context.Context, *kist.Repository, []string) (stash.Entry, error), drop bool) *cobra.Command {
+// unstashes makes cmd apply the stash that find returns.
+func unstashes(env *cli.Env, cmd *cobra.Command, find func(context.Context, *kist.Repository, []string) (stash.Entry, error),
+	apply func(context.Context, *kist.Repository, stash.Entry, stash.ApplyOptions) (*stash.Applied, error)) *cobra.Command {
 	var o stash.ApplyOptions
 	env.InRepository(cmd, cli.NotBare(func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		e, err := find(ctx, r, args)
@@ -335,9 +338,9 @@ func unstashes(env *cli.Env, cmd *cobra.Command, find func(context.Context, *kis
 		}
 		p := env.Progress("applying the stash")
 		o.Progress = p.Amounts()
-		result, err := stash.Apply(ctx, r, e.New, o)
+		result, err := apply(ctx, r, e, o)
 		p.Stop()
-		return unstashed{e, result, drop}.end(ctx, env, r, err)
+		return unstashed{e, result, cmd.Name() == "pop"}.end(ctx, env, r, err)
 	}), cli.ExitPartial, cli.ExitBusy)
 	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage the changes that were staged")
 	return cmd
@@ -362,7 +365,7 @@ staged changes, and removes it from the list.`,
 			return err
 		}
 		p := env.Progress("checking out")
-		result, err := stash.Branch(ctx, r, args[0], e.New, p.Amounts())
+		result, err := stash.Branch(ctx, r, args[0], e, p.Amounts())
 		p.Stop()
 		if result != nil {
 			env.Info("Switched to a new branch '%s'", cli.Printable(args[0]))
@@ -384,11 +387,11 @@ type appliedJSON struct {
 type unstashed struct {
 	stash.Entry
 	result *stash.Applied // not nil if the error is nil or partial
-	drop   bool           // remove it from the list
+	drop   bool           // it leaves the list if there was no problem
 }
 
-// end prints the result, drops the stash if it should and there was no problem, and returns
-// the error that the command ends with. Applying the stash ended with applyErr.
+// end prints the result, and returns the error that the command ends with. Applying the stash
+// ended with applyErr.
 func (u unstashed) end(ctx context.Context, env *cli.Env, r *kist.Repository, applyErr error) error {
 	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return env.Unwritten(r, cli.HalfDone(blocked(applyErr)))
@@ -404,19 +407,15 @@ func (u unstashed) end(ctx context.Context, env *cli.Env, r *kist.Repository, ap
 		statusLong(ctx, env, r, statusOptions{}, s)
 	}
 
-	clean := len(conflicts) == 0 && applyErr == nil
-	out := appliedJSON{ID: u.New, Conflicts: newConflictsJSON(conflicts), Dropped: u.drop && clean && u.N >= 0}
+	out := appliedJSON{ID: u.New, Conflicts: newConflictsJSON(conflicts), Dropped: u.result.Dropped}
 	if u.N >= 0 {
 		out.Stash = u.Name()
 	}
 	if out.Dropped {
-		if err := stash.Drop(ctx, r, u.Entry); err != nil {
-			return err
-		}
 		env.Tell("%s", dropped(u.Entry))
 	}
 	env.JSON(out)
-	if clean {
+	if len(conflicts) == 0 && applyErr == nil {
 		return nil
 	}
 	if u.drop {

@@ -18,7 +18,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/bisect"
-	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -325,62 +324,37 @@ A line is printed for each step. The output of PROGRAM goes to stderr.`,
 }
 
 func runBisect(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	s, err := bisect.Current(r)
-	if err != nil {
-		return err
-	}
-	if s.Bad.IsZero() || len(s.Good) == 0 {
-		return cli.Hintf(cli.Failf(cli.ExitFailed, "in-progress", "a bad commit and a good one are needed first"), "'kist bisect bad' and 'kist bisect good' name them")
-	}
-	test := bisectTest{env, r, args}
-	for first := true; ; first = false {
-		status, err := test.run(ctx)
-		if err == nil && first && (status == 126 || status == 127) {
-			err = test.check(ctx, s.Good[0], status)
-		}
-		switch {
-		case err != nil:
-			return err
-		case status >= 128:
-			return cli.Failf(cli.ExitFailed, "program", "%s ended with status %d, so the bisect stops; 'kist bisect run' continues it", cli.QuoteArg(args[0]), status)
-		}
-
-		out, err := bisectStep(ctx, env, r, func(p kist.Progress) (bisect.Outcome, error) {
-			switch status {
-			case 0:
-				return bisect.Mark(ctx, r, s.Terms.Good, nil, p)
-			case 125:
-				return bisect.Skip(ctx, r, nil, p)
-			}
-			return bisect.Mark(ctx, r, s.Terms.Bad, nil, p)
-		})
-		switch {
-		case err != nil:
-			return err
-		case len(out.Possible) > 0:
-			return cli.Quiet(cli.ExitFailed)
-		case !out.Found.IsZero():
-			env.Tell("bisect found first %s commit\n", s.Terms.Bad)
-			return nil
-		}
-	}
-}
-
-// bisectTest is a program that tests the current commit.
-type bisectTest struct {
-	env  *cli.Env
-	repo *kist.Repository
-	args []string
-}
-
-// run runs the program and returns its exit status, as a shell does.
-func (t *bisectTest) run(ctx context.Context) (int, error) {
-	words := make([]string, len(t.args))
-	for i, arg := range t.args {
+	words := make([]string, len(args))
+	for i, arg := range args {
 		words[i] = cli.ShellWord(arg)
 	}
-	t.env.Tell("running %s\n", cli.Printable(strings.Join(words, " ")))
-	return runInside(ctx, t.env, t.repo, t.args)
+	out, err := bisect.Run(ctx, r, bisect.RunOptions{
+		Test: func(ctx context.Context) (int, error) {
+			env.Tell("running %s\n", cli.Printable(strings.Join(words, " ")))
+			return runInside(ctx, env, r, args)
+		},
+		Step: func(answer func(kist.Progress) (bisect.Outcome, error)) (bisect.Outcome, error) {
+			return bisectStep(ctx, env, r, answer)
+		},
+	})
+	var failed *bisect.TestError
+	switch {
+	case errors.Is(err, bisect.ErrNoMarks):
+		return cli.Hintf(cli.Failf(cli.ExitFailed, "in-progress", "%w", err), "'kist bisect bad' and 'kist bisect good' name them")
+	case errors.As(err, &failed) && failed.AtGood:
+		return cli.Failf(cli.ExitFailed, "program", "%s ends with status %d at a good commit, too", cli.QuoteArg(args[0]), failed.Status)
+	case errors.As(err, &failed):
+		return cli.Failf(cli.ExitFailed, "program", "%s ended with status %d, so the bisect stops; 'kist bisect run' continues it", cli.QuoteArg(args[0]), failed.Status)
+	case err != nil:
+		return err
+	case len(out.Possible) > 0:
+		return cli.Quiet(cli.ExitFailed)
+	}
+	s, err := bisect.Current(r)
+	if err == nil {
+		env.Tell("bisect found first %s commit\n", s.Terms.Bad)
+	}
+	return err
 }
 
 // runInside runs a program at the top of the worktree, and returns its exit status, as a shell
@@ -409,24 +383,4 @@ func runInside(ctx context.Context, env *cli.Env, r *kist.Repository, args []str
 		return 126, nil
 	}
 	return 0, nil
-}
-
-// check returns an error if the program has the same status at a good commit, which means
-// that the program cannot be run. It comes back to the current commit.
-func (t *bisectTest) check(ctx context.Context, good object.ID, status int) error {
-	head, err := t.repo.Refs().Head()
-	if err != nil {
-		return err
-	}
-	if _, err := checkout.Switch(ctx, t.repo, checkout.SwitchOptions{Rev: good.String(), Detach: true}); err != nil {
-		return err
-	}
-	atGood, err := t.run(ctx)
-	if _, serr := checkout.Switch(ctx, t.repo, checkout.SwitchOptions{Rev: head.String()}); err == nil {
-		err = serr
-	}
-	if err == nil && atGood == status {
-		err = cli.Failf(cli.ExitFailed, "program", "%s ends with status %d at a good commit, too", cli.QuoteArg(t.args[0]), status)
-	}
-	return err
 }

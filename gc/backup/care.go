@@ -12,7 +12,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
@@ -142,32 +141,6 @@ func read(progress kist.Progress, bytes int64) {
 	if progress != nil {
 		progress(kist.Amount{Bytes: bytes}, kist.Amount{})
 	}
-}
-
-// successFile is the file that notes the last complete backup to a remote, or without a
-// remote: the commit at which it left the branch, and the time.
-func successFile(r *kist.Repository, remote string) string {
-	if remote == "" {
-		return filepath.Join(r.Dir(), "backup.last")
-	}
-	return filepath.Join(registry.Dir(r, remote), "backup.last")
-}
-
-// NoteSuccess notes that a backup to a remote, or to none, was complete now, and left the branch
-// at a commit. The caller holds [Lock].
-func NoteSuccess(r *kist.Repository, remote string, commit object.ID) error {
-	return writeNote(successFile(r, remote), commit.String()+" "+r.Options().Now().UTC().Format(time.RFC3339))
-}
-
-// LastSuccess returns what [NoteSuccess] noted, zero if nothing.
-func LastSuccess(r *kist.Repository, remote string) (commit object.ID, at time.Time) {
-	id, text, _ := strings.Cut(readNote(successFile(r, remote)), " ")
-	commit, err := object.ParseID(id)
-	at, terr := time.Parse(time.RFC3339, text)
-	if err != nil || terr != nil {
-		return object.ID{}, time.Time{}
-	}
-	return commit, at
 }
 
 // readNote returns the text of a file that [writeNote] wrote, "" if there is none.

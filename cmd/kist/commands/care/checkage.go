@@ -1,21 +1,19 @@
 package care
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
 	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 type checkAgeOptions struct {
@@ -81,58 +79,29 @@ func (o *checkAgeOptions) run(ctx context.Context, env *cli.Env, args []string) 
 	if r != nil {
 		defer r.Close()
 	}
-	objects, head, err := transfer.Objects(ctx, opened)
-	if err != nil {
-		return err
-	}
-	branch := head.DefaultBranch
+	branch := ""
 	if o.branch != "" {
 		branch = refs.Heads + o.branch
-	} else if r != nil {
-		branch = cmp.Or(currentOn(r, name), branch)
 	}
-	at, ok := head.Refs[branch]
-	short := strings.TrimPrefix(branch, refs.Heads)
-	if !ok {
+	last, err := backup.FindLast(ctx, opened, r, name, branch)
+	short := strings.TrimPrefix(last.Branch, refs.Heads)
+	if errors.Is(err, backup.ErrNoBackup) {
 		return cli.Failf(cli.ExitFailed, "no-backup", "%s has no branch %s", cli.Printable(name), cli.QuoteArg(short))
 	}
-	c, err := object.ReadCommit(ctx, objects, at.ID)
 	if err != nil {
 		return err
 	}
-
-	when := c.Committer.When()
-	if confirmed := head.Confirmed(branch); confirmed.After(when) {
-		when = confirmed
-	}
-	if r != nil {
-		if commit, last := backup.LastSuccess(r, name); commit == at.ID && last.After(when) {
-			when = last
-		}
-	}
+	when := last.Time
 	age := env.Now().Sub(when)
 	if age < -clockSkew {
 		return cli.Failf(cli.ExitFailed, "future", "the last backup of %s on %s is of %s, in the future: a clock is wrong", cli.Printable(short), cli.Printable(name), when.Local().Format(ageTime))
 	}
 	age = max(0, age).Truncate(time.Second)
-	env.JSON(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.Value.Seconds())})
-	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", cli.Printable(short), cli.Printable(name), age, when.Local().Format(ageTime), at.ID.Short())
+	env.JSON(backupAgeJSON{name, short, last.Commit, when.UTC(), int64(age.Seconds()), int64(o.max.Value.Seconds())})
+	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", cli.Printable(short), cli.Printable(name), age, when.Local().Format(ageTime), last.Commit.Short())
 	if age > *o.max.Value {
 		return cli.Failf(cli.ExitFailed, "old", "%s, more than %s", text, o.max.Text)
 	}
 	env.Tell("%s\n", text)
 	return nil
-}
-
-// currentOn returns the full name that the current branch has on a remote, "" if HEAD is
-// on no branch.
-func currentOn(r *kist.Repository, name string) string {
-	head, err := r.Refs().Head()
-	if err != nil || head.Branch == "" {
-		return ""
-	}
-	if upstream, err := kist.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
-		return upstream.Ref
-	}
-	return refs.Heads + head.Branch
 }

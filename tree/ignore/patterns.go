@@ -69,6 +69,21 @@ func ParseFold(data []byte) (*Patterns, error) {
 	return parseRules([]byte(foldCase(string(data))), &Patterns{fold: true})
 }
 
+// Anywhere returns a line of an ignore file that matches in all folders, as restic's patterns
+// do, unless it begins with a slash. In an ignore file, a slash in the middle is enough to bind a
+// pattern to the folder of the file.
+func Anywhere(line string) string {
+	rest, negated := strings.CutPrefix(line, "!")
+	if !strings.Contains(strings.TrimRight(rest, "/ \r"), "/") || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "**/") || strings.HasPrefix(rest, "#") {
+		return line
+	}
+	rest = "**/" + strings.TrimPrefix(rest, "./")
+	if negated {
+		return "!" + rest
+	}
+	return rest
+}
+
 // foldCase returns s with its letters in lower case. It keeps bytes that are no UTF-8.
 func foldCase(s string) string {
 	var b strings.Builder

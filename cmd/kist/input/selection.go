@@ -67,7 +67,7 @@ func (s *Selection) Options(env *cli.Env) (o worktree.Exclude, err error) {
 		}
 		var lines []string
 		for line := range strings.SplitSeq(string(data), "\n") {
-			lines = append(lines, anywhere(line))
+			lines = append(lines, ignore.Anywhere(line))
 		}
 		if err := addPatterns(&o, "--exclude-from "+cli.QuoteArg(file), []byte(strings.Join(lines, "\n")), parsePatterns); err != nil {
 			return o, err
@@ -91,21 +91,6 @@ func (s *Selection) Options(env *cli.Env) (o worktree.Exclude, err error) {
 	return o, nil
 }
 
-// anywhere returns a pattern that matches in all folders, as in restic, unless it begins
-// with a slash. In a .kistignore, a slash in the middle is enough to bind a pattern to the
-// folder of the file.
-func anywhere(pattern string) string {
-	rest, negated := strings.CutPrefix(pattern, "!")
-	if !strings.Contains(strings.TrimRight(rest, "/ \r"), "/") || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "**/") || strings.HasPrefix(rest, "#") {
-		return pattern
-	}
-	rest = "**/" + strings.TrimPrefix(rest, "./")
-	if negated {
-		return "!" + rest
-	}
-	return rest
-}
-
 // parsePatterns parses patterns in which the case of letters matters.
 func parsePatterns(data []byte) (*ignore.Patterns, error) { return ignore.Parse(data, "") }
 
@@ -117,7 +102,7 @@ func addPattern(o *worktree.Exclude, option, pattern string, parse func([]byte) 
 	if strings.HasPrefix(pattern, "#") {
 		pattern = `\` + pattern // only files have comments
 	}
-	return addPatterns(o, option, []byte(anywhere(pattern)), parse)
+	return addPatterns(o, option, []byte(ignore.Anywhere(pattern)), parse)
 }
 
 // addPatterns adds patterns from source, the option that names them.

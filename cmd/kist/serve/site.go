@@ -99,7 +99,7 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 	}
 
 	c := &Commit{Side: compare.Side{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
-	c.Rules, err = s.Guard.Rules(ctx, access.UserOf(ctx), access.At{Commit: id, Tree: info.Tree, Objects: objects})
+	c.Rules, err = s.Guard.Rules(ctx, access.UserOf(ctx), compare.Side{Commit: id, Tree: info.Tree, Objects: objects})
 	return c, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
@@ -33,7 +34,7 @@ func (v *Viewer) Rules(ctx context.Context, commit object.ID) (*access.Rules, er
 	if rules := v.rules[commit]; rules != nil {
 		return rules, nil
 	}
-	at := access.At{Commit: commit, Objects: v.objects}
+	at := compare.Side{Commit: commit, Objects: v.objects}
 	if !v.user.Owner {
 		c, err := object.ReadCommit(ctx, v.objects, commit)
 		if err != nil {
@@ -104,7 +105,7 @@ func (s *Site) ReadsEverything(ctx context.Context) (bool, error) {
 	if v.user.Owner {
 		return true, nil
 	}
-	past, err := s.Guard.Rules(ctx, v.user, access.At{Objects: v.objects})
+	past, err := s.Guard.Rules(ctx, v.user, compare.Side{Objects: v.objects})
 	if err != nil {
 		return false, err
 	}

@@ -19,12 +19,12 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// Side is a tree that can be compared with others: the tree of a commit, of the
-// index or of the worktree. Objects reads its nodes. The content of a view of the
-// worktree is only in the worktree.
+// Side is a tree with the store of its objects: the tree of a commit, of the index, of the
+// worktree, or of a branch with pending changes. Objects reads its nodes. The content of the
+// worktree's tree is only in the worktree. All packages that look at such a tree take a Side.
 type Side struct {
 	Tree     object.ID // zero: no tree
-	Commit   object.ID // the commit of the tree, or zero
+	Commit   object.ID // the commit that has the tree, or that the tree follows; zero: none
 	Objects  object.Reader
 	Worktree bool
 	Skipped  []object.Skipped // unreadable files of the worktree; the tree has their staged versions
@@ -221,13 +221,16 @@ func (v Side) Walk(ctx context.Context, path string, fn func(path string, e obje
 	})
 }
 
-// Find returns the entry at path, of the root itself if path is "".
+// Find returns the entry at path, of the root itself if path is "". Errors are those of
+// [tree.Find].
 func (v Side) Find(ctx context.Context, path string) (object.Entry, error) {
-	if path == "" {
+	switch {
+	case path == "" && v.Tree.IsZero():
+		return object.Entry{Type: object.TypeDir, Mode: 0o755}, nil
+	case path == "":
 		return object.Entry{Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: v.Tree}}, nil
-	}
-	if v.Tree.IsZero() {
-		return object.Entry{}, fmt.Errorf("path %q: %w", path, tree.ErrNotExist)
+	case v.Tree.IsZero():
+		return object.Entry{}, &tree.PathError{Path: path, Err: tree.ErrNotExist}
 	}
 	return tree.Find(ctx, v.Objects, v.Tree, path)
 }

@@ -199,7 +199,8 @@ func NewBranch(ctx context.Context, r *kist.Repository, name, rev string, force 
 	return refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason}, nil
 }
 
-// Tip is a tree, and the commit that must stay for it. It is zero before the first commit.
+// Tip is a tree, and the commit that must stay for it. It is zero before the first commit. It is no
+// [compare.Side]: a switch reads both of its trees from the same store, and tips are compared.
 type Tip struct{ Commit, Tree object.ID }
 
 // Tips describe a switch from HEAD's commit to another one.

@@ -14,6 +14,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -29,17 +31,17 @@ type Branch struct {
 	c    *Changes
 	name string
 
-	mu      sync.Mutex // held while the branch changes or is committed; guards the following
-	base    commitTree // the commit that the changes apply to
-	saved   object.ID  // the commit of the last checkpoint; zero: none
-	info    tree.Info  // the tree with all changes
+	mu      sync.Mutex   // held while the branch changes or is committed; guards the following
+	base    checkout.Tip // the commit that the changes apply to
+	saved   object.ID    // the commit of the last checkpoint; zero: none
+	info    tree.Info    // the tree with all changes
 	mem     *object.Memory
 	journal *journal // nil: no changes since the last checkpoint
 	touched touched
 	stopped bool
 	doubts
 
-	view atomic.Pointer[BranchTree]
+	view atomic.Pointer[compare.Side]
 	activity
 	timer *time.Timer
 	warns string // the last warning, which is not repeated
@@ -47,8 +49,8 @@ type Branch struct {
 
 // doubts are the open questions after a failure.
 type doubts struct {
-	doubt bool       // the last checkpoint failed: the ref may have another value than ref
-	half  commitTree // the worktree may have parts of this commit, to which the branch did not move; zero: none
+	doubt bool         // the last checkpoint failed: the ref may have another value than ref
+	half  checkout.Tip // the worktree may have parts of this commit, to which the branch did not move; zero: none
 }
 
 // activity shows how long a branch has been quiet.
@@ -57,36 +59,16 @@ type activity struct {
 	last atomic.Int64 // time of the last change, in nanoseconds
 }
 
-// commitTree is a commit and its tree. Both are zero for a branch without a commit.
-type commitTree struct{ commit, tree object.ID }
-
 // touched has the users who changed paths since the last commit.
 type touched struct {
 	users []refs.Who // the first is the author
 	paths map[string]refs.Who
 }
 
-// BranchTree is the state of a branch, with its pending changes.
-type BranchTree struct {
-	Tree    object.ID // zero: the branch has no commit and no changes
-	Objects object.Reader
-}
-
-// Find returns the entry at a path. Errors are those of [tree.Find].
-func (v BranchTree) Find(ctx context.Context, path string) (object.Entry, error) {
-	if v.Tree.IsZero() {
-		if path == "" {
-			return object.Entry{Type: object.TypeDir, Mode: 0o755}, nil
-		}
-		return object.Entry{}, &tree.PathError{Path: path, Err: tree.ErrNotExist}
-	}
-	return tree.Find(ctx, v.Objects, v.Tree, path)
-}
-
 // load returns a branch, with the changes that are on disk.
 func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	b := &Branch{c: c, name: name}
-	b.reset(commitTree{}, tree.Info{})
+	b.reset(checkout.Tip{}, tree.Info{})
 	path := c.journalPath(name)
 	base, _, ops, cut, found, err := readJournal(path)
 	if err != nil {
@@ -164,20 +146,20 @@ func (b *Branch) startAt(ctx context.Context, base object.ID) error {
 	if !b.saved.IsZero() { // a kill may have interrupted the move to it
 		b.half = now
 	}
-	b.info, err = b.stat(ctx, now.tree)
+	b.info, err = b.stat(ctx, now.Tree)
 	return err
 }
 
-// treeOf returns a commit with its tree.
-func (b *Branch) treeOf(ctx context.Context, commit object.ID) (commitTree, error) {
+// treeOf returns a commit with its tree. Both are zero for a branch without a commit.
+func (b *Branch) treeOf(ctx context.Context, commit object.ID) (checkout.Tip, error) {
 	if commit.IsZero() {
-		return commitTree{}, nil
+		return checkout.Tip{}, nil
 	}
 	c, err := object.ReadCommit(ctx, b.c.repo.Objects(), commit)
 	if err != nil {
-		return commitTree{}, err
+		return checkout.Tip{}, err
 	}
-	return commitTree{commit, c.Tree}, nil
+	return checkout.Tip{Commit: commit, Tree: c.Tree}, nil
 }
 
 // stat returns the totals of a tree.
@@ -189,7 +171,7 @@ func (b *Branch) stat(ctx context.Context, id object.ID) (tree.Info, error) {
 }
 
 // reset sets the state of a branch without pending changes.
-func (b *Branch) reset(base commitTree, info tree.Info) {
+func (b *Branch) reset(base checkout.Tip, info tree.Info) {
 	b.base, b.info = base, info
 	b.saved, b.mem, b.journal = object.ID{}, object.NewMemory(), nil
 	b.touched = touched{paths: map[string]refs.Who{}}
@@ -198,7 +180,7 @@ func (b *Branch) reset(base commitTree, info tree.Info) {
 
 // show makes the present tree visible to readers.
 func (b *Branch) show() {
-	b.view.Store(&BranchTree{Tree: b.info.ID, Objects: b.mem.Over(b.c.repo.Contents())})
+	b.view.Store(&compare.Side{Tree: b.info.ID, Objects: b.mem.Over(b.c.repo.Contents())})
 }
 
 // hasChanges reports whether there are changes. The caller holds b.mu.
@@ -210,14 +192,14 @@ func (b *Branch) refresh(ctx context.Context) error {
 		return nil
 	}
 	tip, err := tipOf(b.c.repo, b.name)
-	if err != nil || tip == b.base.commit && !(tip.IsZero() && b.info.ID.IsZero()) {
+	if err != nil || tip == b.base.Commit && !(tip.IsZero() && b.info.ID.IsZero()) {
 		return err
 	}
 	base, err := b.treeOf(ctx, tip)
 	if err != nil {
 		return err
 	}
-	info, err := b.stat(ctx, base.tree)
+	info, err := b.stat(ctx, base.Tree)
 	if err != nil {
 		return err
 	}
@@ -225,13 +207,13 @@ func (b *Branch) refresh(ctx context.Context) error {
 	return nil
 }
 
-// View returns the present state. Errors are those of reading the branch.
-func (b *Branch) View(ctx context.Context) (BranchTree, error) {
+// View returns the tree of the branch with its pending changes. Errors are those of reading the branch.
+func (b *Branch) View(ctx context.Context) (compare.Side, error) {
 	if b.mu.TryLock() { // otherwise the branch is changing: the last state is good enough
 		err := b.refresh(ctx)
 		b.mu.Unlock()
 		if err != nil {
-			return BranchTree{}, err
+			return compare.Side{}, err
 		}
 	}
 	return *b.view.Load(), nil
@@ -252,9 +234,9 @@ func (b *Branch) Uploading() func() {
 
 // Edit collects the parts of one change. They happen together, or not at all.
 type Edit struct {
-	BranchTree // the state before the change
-	ops        []op
-	big        bool
+	Before compare.Side // the branch before the change
+	ops    []op
+	big    bool
 }
 
 // Set sets the entry at a path: a file, or a folder with everything in it.
@@ -363,7 +345,7 @@ func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, e
 	if err := b.refresh(ctx); err != nil {
 		return nil, err
 	}
-	e := &Edit{BranchTree: *b.view.Load()}
+	e := &Edit{Before: *b.view.Load()}
 	if err := change(e); err != nil {
 		return e, err
 	}
@@ -408,7 +390,7 @@ func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int
 	small := !b.doubt && !e.big && tx == nil
 	if small && b.mem.Size() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
 		if b.journal == nil {
-			at := b.base.commit
+			at := b.base.Commit
 			if !b.saved.IsZero() {
 				at = b.saved
 			}

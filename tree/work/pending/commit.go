@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -51,12 +52,12 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 	for range maxMoves {
 		tip, err := tipOf(b.c.repo, b.name)
 		if errors.Is(err, refs.ErrNotFound) { // the branch was deleted: the commit creates it again
-			tip, err = b.base.commit, nil
+			tip, err = b.base.Commit, nil
 		}
 		if err != nil {
 			return object.ID{}, err
 		}
-		if tip != b.base.commit {
+		if tip != b.base.Commit {
 			err = b.rebase(ctx, tip)
 		} else {
 			err = b.finish(ctx)
@@ -66,10 +67,10 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 		}
 		switch {
 		case b.hasChanges():
-		case b.base.commit == tip: // the changes had no effect
+		case b.base.Commit == tip: // the changes had no effect
 			return object.ID{}, nil
 		default:
-			return b.base.commit, nil
+			return b.base.Commit, nil
 		}
 	}
 	return object.ID{}, fmt.Errorf("branch %s was moved by other processes during %d attempts", b.name, maxMoves)
@@ -77,7 +78,7 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 
 // finish moves the branch to a commit of the changes.
 func (b *Branch) finish(ctx context.Context) error {
-	if b.info.ID == b.base.tree {
+	if b.info.ID == b.base.Tree {
 		return b.dropChanges(ctx)
 	}
 	message, err := b.message(ctx)
@@ -95,7 +96,7 @@ func (b *Branch) finish(ctx context.Context) error {
 		return err
 	}
 	b.warns = ""
-	b.reset(commitTree{b.saved, b.info.ID}, b.info)
+	b.reset(checkout.Tip{Commit: b.saved, Tree: b.info.ID}, b.info)
 	return nil
 }
 
@@ -162,7 +163,7 @@ func (b *Branch) checkpoint(ctx context.Context, tx *kist.Tx, message string, mo
 	if message == "" {
 		message = b.c.o.Label + ": changes in progress"
 	}
-	id, err := b.publish(ctx, tx, b.draft(b.info, b.base.commit, message, t.users))
+	id, err := b.publish(ctx, tx, b.draft(b.info, b.base.Commit, message, t.users))
 	if err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (b *Branch) message(ctx context.Context) (string, error) {
 	var names []string
 	n, folders := 0, 0
 	r := b.mem.Over(b.c.repo.Objects())
-	for c, err := range tree.Diff(ctx, r, b.base.tree, b.info.ID, tree.DiffOptions{Recursive: true, Paired: true, Exact: true}) {
+	for c, err := range tree.Diff(ctx, r, b.base.Tree, b.info.ID, tree.DiffOptions{Recursive: true, Paired: true, Exact: true}) {
 		if err != nil {
 			return "", err
 		}
@@ -273,22 +274,15 @@ func (b *Branch) message(ctx context.Context) (string, error) {
 	return b.c.o.Label + ": " + strings.Join(names, ", "), nil
 }
 
-// Tree is a tree of a branch.
-type Tree struct {
-	Commit  object.ID // the last commit that the tree follows
-	ID      object.ID
-	Objects object.Reader
-}
-
 // mayName reports whether a message may name the path of a change.
 func (b *Branch) mayName(ctx context.Context, r object.Reader, c tree.Change) bool {
 	if b.c.o.MayName == nil {
 		return true
 	}
-	if c.Old != nil && !b.c.o.MayName(ctx, Tree{b.base.commit, b.base.tree, r}, c.Path) {
+	if c.Old != nil && !b.c.o.MayName(ctx, compare.Side{Commit: b.base.Commit, Tree: b.base.Tree, Objects: r}, c.Path) {
 		return false
 	}
-	return c.New == nil || b.c.o.MayName(ctx, Tree{b.base.commit, b.info.ID, r}, c.Path)
+	return c.New == nil || b.c.o.MayName(ctx, compare.Side{Commit: b.base.Commit, Tree: b.info.ID, Objects: r}, c.Path)
 }
 
 // move makes the branch lead to the commit of the last checkpoint. If it is checked out, the
@@ -319,7 +313,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 		return err
 	}
 	err = checkout.SwitchTree(ctx, r, checkout.Tips{
-		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
+		From: b.base,
 		To:   checkout.Tip{Commit: b.saved, Tree: b.info.ID},
 
 		KeepGit: true, // the changes may come from any user of the server
@@ -346,7 +340,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 		b.c.o.Warn(err.Error())
 		return nil
 	}
-	b.half = commitTree{b.saved, b.info.ID}
+	b.half = checkout.Tip{Commit: b.saved, Tree: b.info.ID}
 	if err := b.undo(ctx); err != nil {
 		b.c.o.Warn(fmt.Sprintf("branch %s: the worktree has a part of its changes: %v", b.name, err))
 	}
@@ -357,7 +351,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 // like a change by the user as soon as the branch has other changes. Until that succeeds, the
 // branch takes no changes. The caller holds b.mu.
 func (b *Branch) undoMove(ctx context.Context) error {
-	if b.half.commit.IsZero() {
+	if b.half.Commit.IsZero() {
 		return nil
 	}
 	b.c.work.Lock()
@@ -368,8 +362,8 @@ func (b *Branch) undoMove(ctx context.Context) error {
 		return err
 	}
 	tip, err := tipOf(r, b.name)
-	if r.IsBare() || head.Branch != b.name || err != nil || tip != b.base.commit { // the worktree has another commit
-		b.half = commitTree{}
+	if r.IsBare() || head.Branch != b.name || err != nil || tip != b.base.Commit { // the worktree has another commit
+		b.half = checkout.Tip{}
 		return nil
 	}
 	if err := operation.NoOperation(r); err != nil {
@@ -382,15 +376,15 @@ func (b *Branch) undoMove(ctx context.Context) error {
 // client.
 func (b *Branch) undo(ctx context.Context) error {
 	err := checkout.Undo(context.WithoutCancel(ctx), b.c.repo, checkout.Tips{
-		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
-		To:   checkout.Tip{Commit: b.half.commit, Tree: b.half.tree}, KeepGit: true,
+		From: b.base,
+		To:   b.half, KeepGit: true,
 	})
 	if stage.IsPartial(err) {
 		b.c.o.Warn(err.Error())
 		err = nil
 	}
 	if err == nil {
-		b.half = commitTree{}
+		b.half = checkout.Tip{}
 	}
 	return err
 }
@@ -401,7 +395,7 @@ func (b *Branch) tipBefore() object.ID {
 	if _, err := b.c.repo.Refs().Get(refs.Heads + b.name); errors.Is(err, refs.ErrNotFound) {
 		return object.ID{}
 	}
-	return b.base.commit
+	return b.base.Commit
 }
 
 // rebase merges the changes with the commits that moved the branch to tip.
@@ -418,7 +412,7 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 		if has, err := history.IsAncestor(ctx, r.Objects(), b.saved, tip); err != nil {
 			return err
 		} else if has { // a crash came between the move and the removal of the ref
-			info, err := b.stat(ctx, onto.tree)
+			info, err := b.stat(ctx, onto.Tree)
 			if err != nil {
 				return err
 			}
@@ -447,14 +441,14 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 
 // merge returns the tree of a merge of the branch and the changes. Both versions of a file in
 // conflict are in it.
-func (b *Branch) merge(ctx context.Context, rw object.ReadWriter, onto commitTree) (tree.Info, error) {
+func (b *Branch) merge(ctx context.Context, rw object.ReadWriter, onto checkout.Tip) (tree.Info, error) {
 	r := b.c.repo
 	user := "somebody"
 	if len(b.touched.users) > 0 && b.touched.users[0].Name != "" {
 		user = b.touched.users[0].Name
 	}
 	label := fmt.Sprintf("conflict of %s %s", strings.ReplaceAll(object.CleanText(user, '?'), "/", "_"), r.Options().Now().Format("2006-01-02"))
-	result, err := tree.Merge(ctx, r.Unpurged(rw), tree.Versions{Base: b.base.tree, Ours: onto.tree, Theirs: b.info.ID}, tree.MergeOptions{
+	result, err := tree.Merge(ctx, r.Unpurged(rw), tree.Versions{Base: b.base.Tree, Ours: onto.Tree, Theirs: b.info.ID}, tree.MergeOptions{
 		Labels: tree.Labels{Ours: b.name, Theirs: label}, Split: r.Chunker().Split,
 	})
 	if err != nil {

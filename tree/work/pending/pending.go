@@ -23,6 +23,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // Dir is the folder with the journals, below .kist.
@@ -47,8 +48,8 @@ type Options struct {
 	Warn  func(string)  // receives problems of commits in the background; nil: dropped
 
 	// MayName reports whether the message of a commit may name a path. Everybody who sees
-	// the branch can read messages. At is the tree that has the path. Nil: each path.
-	MayName func(ctx context.Context, at Tree, path string) bool
+	// the branch can read messages. At is the tree that has the path, and the last commit that it follows. Nil: each path.
+	MayName func(ctx context.Context, at compare.Side, path string) bool
 }
 
 // Changes makes and keeps the changes of a repository's branches. It is safe for concurrent

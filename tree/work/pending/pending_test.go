@@ -486,7 +486,7 @@ func TestKilledMove(t *testing.T) {
 	b := s.branch("main")
 	s.Check(b.Checkpoint(t.Context()))
 	s.Check(checkout.SwitchTree(t.Context(), s.Repo, checkout.Tips{
-		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree}, To: checkout.Tip{Commit: b.saved, Tree: b.info.ID},
+		From: b.base, To: checkout.Tip{Commit: b.saved, Tree: b.info.ID},
 	}))
 	s.Check(os.WriteFile(filepath.Join(s.Dir, "mine"), []byte("of the user"), 0o644))
 
@@ -516,7 +516,7 @@ func TestGitFolders(t *testing.T) {
 		s.want(errors.Is(s.tryPut("main", path, "evil", alice), worktree.ErrGit), true)
 	}
 	err := s.branch("main").Change(t.Context(), alice, nil, func(e *Edit) error {
-		sub, err := e.Find(t.Context(), "sub")
+		sub, err := e.Before.Find(t.Context(), "sub")
 		e.SetFrom("copy", sub)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // The keys of the configuration. The rules stand for those of the top folder, which has no
@@ -92,17 +93,11 @@ func (g *Guard) head() (object.ID, error) {
 	return id, err
 }
 
-// At is a commit that a user looks at, or a tree with changes that follow it.
-type At struct {
-	Commit  object.ID // zero: there is none yet
-	Tree    object.ID
-	Objects object.Reader
-}
-
-// Rules returns the rules of a user for a commit: its own, those of the served branch, and
-// those of all commits of that branch that are not in the history of the commit. If they
-// cannot be read, it returns an error, and nothing may be read.
-func (g *Guard) Rules(ctx context.Context, user User, at At) (*Rules, error) {
+// Rules returns the rules of a user for a commit, or for a tree with changes that follow it: its
+// own, those of the served branch, and those of all commits of that branch that are not in the
+// history of the commit. If they cannot be read, it returns an error, and nothing may be read.
+// Without a commit, at.Commit is zero.
+func (g *Guard) Rules(ctx context.Context, user User, at compare.Side) (*Rules, error) {
 	if user.Owner {
 		return New(user, at.Objects), nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -21,7 +22,7 @@ import (
 // mayRead returns the answer of a guard for a user, a commit and a path.
 func mayRead(s *kisttest.Repository, g *access.Guard, u access.User, commit object.ID, path string) error {
 	s.Helper()
-	at := access.At{Commit: commit, Objects: s.Repo.Objects()}
+	at := compare.Side{Commit: commit, Objects: s.Repo.Objects()}
 	if !commit.IsZero() {
 		c, err := object.ReadCommit(s.Context(), s.Repo.Objects(), commit)
 		s.Check(err)
@@ -161,7 +162,7 @@ func TestTopRules(t *testing.T) {
 	}
 	c, err := object.ReadCommit(t.Context(), s.Repo.Objects(), second)
 	s.Check(err)
-	rules, err := g.Rules(t.Context(), access.User{Name: "bob"}, access.At{Commit: second, Tree: c.Tree, Objects: s.Repo.Objects()})
+	rules, err := g.Rules(t.Context(), access.User{Name: "bob"}, compare.Side{Commit: second, Tree: c.Tree, Objects: s.Repo.Objects()})
 	s.Check(err)
 	if err := rules.MayWrite(t.Context(), "plain"); !errors.Is(err, access.ErrDenied) {
 		t.Errorf("bob may write by %s: %v", access.KeyTop, err)
@@ -208,7 +209,7 @@ func TestReadsAll(t *testing.T) {
 		damaged, err := tree.Find(t.Context(), s.Repo.Objects(), c.Tree, "damaged/sub")
 		s.Check(err)
 		objects := partial{s.Repo.Objects(), map[object.ID]bool{damaged.Content.ID: true}}
-		rules, err := g.Rules(t.Context(), eve, access.At{Commit: tt.commit, Tree: c.Tree, Objects: objects})
+		rules, err := g.Rules(t.Context(), eve, compare.Side{Commit: tt.commit, Tree: c.Tree, Objects: objects})
 		s.Check(err)
 		e, err := tree.Find(t.Context(), s.Repo.Objects(), c.Tree, tt.path)
 		s.Check(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/pending"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -106,8 +107,8 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 }
 
 // mayName reports whether every user with a name may know a path.
-func (h *Handler) mayName(ctx context.Context, at pending.Tree, path string) bool {
-	rules, err := h.o.Guard.Rules(ctx, access.AnyUser, access.At{Commit: at.Commit, Tree: at.ID, Objects: at.Objects})
+func (h *Handler) mayName(ctx context.Context, at compare.Side, path string) bool {
+	rules, err := h.o.Guard.Rules(ctx, access.AnyUser, at)
 	return err == nil && rules.MayRead(ctx, path) == nil
 }
 

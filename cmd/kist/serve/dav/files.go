@@ -149,7 +149,7 @@ func (q *request) put(p *place) error {
 
 	created := false
 	err = p.branch.Change(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
-		now, err := q.at(p, e.BranchTree, p.path)
+		now, err := q.at(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (q *request) remove(p *place) error {
 		return err
 	}
 	err := p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.BranchTree, p.path)
+		now, err := q.at(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -326,7 +326,7 @@ func (q *request) mkcol(p *place) error {
 		return &statusError{http.StatusUnsupportedMediaType, "a new folder has no content"}
 	}
 	err := p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.BranchTree, p.path)
+		now, err := q.at(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -412,10 +412,10 @@ func (q *request) copy(src *place) error {
 	}
 	created := false
 	err = dst.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) (err error) {
-		to, err := q.at(dst, e.BranchTree, dst.path)
+		to, err := q.at(dst, e.Before, dst.path)
 		from := src
 		if err == nil && !other {
-			from, err = q.at(src, e.BranchTree, src.path)
+			from, err = q.at(src, e.Before, src.path)
 		}
 		if err != nil {
 			return err

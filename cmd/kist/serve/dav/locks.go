@@ -457,7 +457,7 @@ func (q *request) createLocked(p *place, token string) (created bool, err error)
 	defer up.Close()
 	q.cond = &conditions{tokens: append(q.cond.tokens, token)} // its lists were checked before
 	err = p.branch.Change(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
-		now, err := q.at(p, e.BranchTree, p.path)
+		now, err := q.at(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}

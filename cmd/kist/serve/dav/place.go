@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
@@ -22,7 +23,7 @@ type place struct {
 	folder *browse.Node    // a folder above commits; nil: the place is in a tree
 	branch *pending.Branch // nil: read-only
 	commit object.ID       // of the tree, or the branch's before pending changes; zero: none
-	view   pending.BranchTree
+	view   compare.Side
 	path   string // in the tree
 	root   string // the path of the tree's root, with slashes, as in "branches/main"
 	rules  *access.Rules
@@ -85,7 +86,7 @@ func (q *request) placeOf(name string) (*place, error) {
 		next, err := node.Lookup(q.r.Context(), part)
 		if errors.Is(err, fs.ErrNotExist) && parts[0] == browse.Branches {
 			if branch := q.unborn(); branch != "" && (name + "/")[len(browse.Branches)+1:] != "" && tree.Below(strings.TrimPrefix(name, browse.Branches+"/"), branch) {
-				return q.inBranch(branch, strings.TrimPrefix(strings.TrimPrefix(name, browse.Branches+"/"+branch), "/"), object.ID{}, pending.BranchTree{Objects: q.repo.Contents()})
+				return q.inBranch(branch, strings.TrimPrefix(strings.TrimPrefix(name, browse.Branches+"/"+branch), "/"), object.ID{}, compare.Side{Objects: q.repo.Contents()})
 			}
 		}
 		if err != nil {
@@ -95,7 +96,7 @@ func (q *request) placeOf(name string) (*place, error) {
 			continue
 		}
 		root, path := strings.Join(parts[:i+1], "/"), strings.Join(parts[i+1:], "/")
-		v := pending.BranchTree{Tree: node.Content.ID, Objects: q.repo.Contents()}
+		v := compare.Side{Tree: node.Content.ID, Objects: q.repo.Contents()}
 		if parts[0] == browse.Branches {
 			return q.inBranch(strings.Join(parts[1:i+1], "/"), path, node.Commit, v)
 		}
@@ -114,7 +115,7 @@ func (h *Handler) unborn() string {
 }
 
 // inBranch returns the place of a path in a branch. The view is that of the branch's commit.
-func (q *request) inBranch(branch, path string, commit object.ID, v pending.BranchTree) (*place, error) {
+func (q *request) inBranch(branch, path string, commit object.ID, v compare.Side) (*place, error) {
 	p := &place{commit: commit, view: v, path: path, root: browse.Branches + "/" + branch}
 	if q.changes != nil {
 		b, err := q.changes.Branch(q.r.Context(), branch)
@@ -131,7 +132,7 @@ func (q *request) inBranch(branch, path string, commit object.ID, v pending.Bran
 
 // applyRules sets the rules of the user for a place.
 func (q *request) applyRules(p *place) (err error) {
-	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, access.At{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
+	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, compare.Side{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (p *place) conceal(ctx context.Context) error {
 }
 
 // at returns the place in the same tree at another state and path.
-func (q *request) at(p *place, v pending.BranchTree, path string) (*place, error) {
+func (q *request) at(p *place, v compare.Side, path string) (*place, error) {
 	now := *p
 	now.view, now.path = v, path
 	return &now, q.applyRules(&now)

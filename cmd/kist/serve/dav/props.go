@@ -321,7 +321,7 @@ func (q *request) proppatch(p *place) error {
 	result := map[xml.Name]int{}
 	var dir bool
 	err = p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.BranchTree, p.path)
+		now, err := q.at(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}

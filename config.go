@@ -235,7 +235,7 @@ func ParseSetting(key, text string) any {
 	switch {
 	case known && k.List:
 		return []string{text}
-	case known && (slices.Contains([]string{"TEXT", "URL", "COMMAND"}, k.Form) || strings.HasSuffix(k.Form, "NAME")):
+	case known && (slices.Contains([]string{"TEXT", "URL", "COMMAND", "FILE"}, k.Form) || strings.HasSuffix(k.Form, "NAME")):
 		return text
 	}
 	switch text {

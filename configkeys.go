@@ -114,6 +114,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "serve.acl-read", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.read", check: checkTextSetting(nil)},
 	{Name: "serve.acl-write", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.write", check: checkTextSetting(nil)},
 	{Name: "serve.branch", Form: "NAME", Scope: RepositoryOnly, Help: "the branch with the rules of 'kist serve'; by default that of HEAD", check: checkTextSetting(checkBranchName)},
+}, signKeys(), []ConfigKey{
 	{Name: "user.email", Form: "TEXT", Help: "your address, for commits", check: checkTextSetting(nil)},
 	{Name: "user.name", Form: "TEXT", Help: "your name, for commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},

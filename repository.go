@@ -81,9 +81,16 @@ type Options struct {
 	// configuration lacks. Default: none.
 	User *UserConfig
 
+	Committer
+}
+
+// Committer says who makes commits and tags.
+type Committer struct {
 	// Identity returns the committer's name and address. The arguments are those of the
 	// configuration, which may be empty. Default: it returns the arguments.
 	Identity func(name, email string) (string, string)
+
+	Sign Signing
 }
 
 // FileOptions say how files of the worktree are read and written.
@@ -369,6 +376,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	r.config, err = loadConfig(r.dir)
 	if err == nil {
 		r.config.user = opt.User
+		r.opt.Sign.signer = opt.Sign.newSigner(r.config)
 	}
 	if err == nil && r.config.bare() != bare {
 		err = &ConfigError{Err: fmt.Errorf("%w: a bare repository is a folder of its own, not named .kist", ErrUnsupportedFormat)}

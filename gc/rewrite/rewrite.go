@@ -35,6 +35,7 @@ type Result struct {
 	Commits []Replaced    // parents before their children
 	Refs    []refs.Change // branches and tags that were moved, and "HEAD" if it is detached
 	File    string        // with the map of Commits, in the .kist folder; "" if none was written
+	Signed  int           // replaced commits and tags that had a signature; the new ones have none
 }
 
 // Replaced is a replaced commit and its replacement.
@@ -46,7 +47,7 @@ type Replaced struct {
 // Run rewrites history without the contents that a plan would purge, inline
 // content included. It replaces all commits that HEAD, branches and tags reach,
 // if they have such a content or come after one that has. Authors, dates,
-// messages and the structure of merges stay. Paths that were given with
+// messages and the structure of merges stay; signatures do not. Paths that were given with
 // AllHistory disappear from all commits, whatever their content is.
 //
 // Branches and tags move to the new commits. A new commit has expired if the old
@@ -88,7 +89,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	if err := w.nothingStaged(ctx); err != nil {
 		return nil, err
 	}
-	result := &Result{Commits: w.order, Refs: changes}
+	result := &Result{Commits: w.order, Refs: changes, Signed: w.signed}
 	switch {
 	case dryRun:
 		return result, nil
@@ -120,6 +121,7 @@ type rewriter struct {
 	commits map[object.ID]object.ID // new IDs of the visited commits, by old ID
 	trees   map[object.ID]tree.Info // new trees of the visited trees, by old ID
 	order   []Replaced              // the replaced commits
+	signed  int                     // see Result
 }
 
 // rewriteRefs rewrites all commits and returns the moves of refs.
@@ -198,7 +200,7 @@ func (w *rewriter) rewriteRef(ctx context.Context, ref refs.Ref) (object.ID, err
 	if err != nil {
 		return id, err
 	}
-	tag.Target = id
+	tag.Target, tag.Signature = id, w.dropSignature(tag.Signature)
 	return object.PutNode(ctx, w.rw, object.KindTag, tag)
 }
 
@@ -233,13 +235,23 @@ func (w *rewriter) rewriteOne(ctx context.Context, id object.ID, c *object.Commi
 	if !changed {
 		return id, nil
 	}
-	c.Parents = parents
+	c.Parents, c.Signature = parents, w.dropSignature(c.Signature)
 	became, err := object.PutNode(ctx, w.rw, object.KindCommit, c)
 	if err != nil {
 		return id, err
 	}
 	w.order = append(w.order, Replaced{id, became})
 	return became, nil
+}
+
+// dropSignature counts a signature, and returns that of the new commit or tag: none. A new signature
+// could differ each time, and so a repeated Run would not find the commits of an interrupted one.
+// It would also be by the user's key, whoever made the commit.
+func (w *rewriter) dropSignature(signature []byte) []byte {
+	if len(signature) > 0 {
+		w.signed++
+	}
+	return nil
 }
 
 // rewriteTree returns a commit's tree without the removed files. If its content has expired

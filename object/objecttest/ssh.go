@@ -2,6 +2,7 @@ package objecttest
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,30 +44,43 @@ func TrySSH(t testing.TB, input string, args ...string) (string, error) {
 // StartSSHAgent starts an ssh agent, and returns its socket. The agent ends with the test.
 func StartSSHAgent(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "a") // the path of a socket must be short
+	NeedProgram(t, "ssh-agent")
+	socket, stop, err := LaunchSSHAgent()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(NeedProgram(t, "ssh-agent"), "-D", "-a", socket)
+	t.Cleanup(stop)
+	return socket
+}
+
+// LaunchSSHAgent is StartSSHAgent for scripts. The caller calls stop.
+func LaunchSSHAgent() (socket string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "a") // the path of a socket must be short
+	if err != nil {
+		return "", nil, err
+	}
+	socket = filepath.Join(dir, "s")
+	cmd := exec.Command("ssh-agent", "-D", "-a", socket)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		os.RemoveAll(dir)
+		return "", nil, err
 	}
-	t.Cleanup(func() {
+	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-	})
+		os.RemoveAll(dir)
+	}
 
 	// The agent prints the name of its socket once it listens.
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("ssh-agent: %q, %v", line, err)
+		stop()
+		return "", nil, fmt.Errorf("ssh-agent: %q, %w", line, err)
 	}
-	return socket
+	return socket, stop, nil
 }
 
 // AddToSSHAgent adds a key file to an agent.

@@ -26,12 +26,20 @@ func SignTag(ctx context.Context, s *Signer, t *object.Tag) error {
 	return err
 }
 
-// CheckCommit checks the signature of a commit, at the committer's time. It reads the commit
-// itself, because [object.ReadCommit] leaves out lost parents.
-func (a *AllowedSigners) CheckCommit(ctx context.Context, r object.Reader, id object.ID) (Result, error) {
-	data, err := r.Get(ctx, object.Key{Kind: object.KindCommit, ID: id})
+// CheckNode checks the signature of a commit at the committer's time, or of a tag at the tagger's
+// time. It reads the object itself, because [object.ReadCommit] leaves out lost parents.
+func (a *AllowedSigners) CheckNode(ctx context.Context, r object.Reader, key object.Key) (Result, error) {
+	data, err := r.Get(ctx, key)
 	if err != nil {
 		return Result{}, err
+	}
+	if key.Kind == object.KindTag {
+		t, err := object.DecodeTag(data)
+		if err != nil {
+			return Result{}, err
+		}
+		message, err := t.ToSign()
+		return a.Check(TagNamespace, message, t.Signature, t.Tagger.Time.Time()), err
 	}
 	c, err := object.DecodeCommit(data)
 	if err != nil {
@@ -39,10 +47,4 @@ func (a *AllowedSigners) CheckCommit(ctx context.Context, r object.Reader, id ob
 	}
 	message, err := c.ToSign()
 	return a.Check(CommitNamespace, message, c.Signature, c.Committer.Time.Time()), err
-}
-
-// CheckTag checks the signature of a tag, at the tagger's time.
-func (a *AllowedSigners) CheckTag(t *object.Tag) (Result, error) {
-	message, err := t.ToSign()
-	return a.Check(TagNamespace, message, t.Signature, t.Tagger.Time.Time()), err
 }

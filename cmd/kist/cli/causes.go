@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
@@ -70,6 +71,7 @@ var OwnKinds = []struct {
 	{"program", ExitFailed},
 	{"refused", ExitFailed},
 	{"root", ExitFailed},
+	{"signature", ExitFailed},
 	{"untracked", ExitFailed},
 	{"untrusted", ExitFailed},
 }
@@ -162,6 +164,14 @@ var Causes = []struct {
 	{IsA[*kist.ConfigError], ExitDamaged, "config", "the configuration is the text file .kist/config"},
 	{matches(object.ErrEvicted), ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},
+
+	// Signatures, before the errors of files, which may be their causes.
+	{matches(sshsig.ErrNoKey), ExitFailed, "sign", "'ssh-keygen -t ed25519' makes a key; 'kist config --global sign.key FILE' names one"},
+	{matches(sshsig.ErrLocked), ExitFailed, "sign", "'ssh-add FILE' gives the key to your agent"},
+	{matches(sshsig.ErrOpen), ExitFailed, "sign", "'chmod 600 FILE' makes it your own"},
+	{matches(sshsig.ErrSecurityKey), ExitFailed, "sign", "'ssh-add FILE' gives the key to your agent"},
+	{matches(sshsig.ErrAgent), ExitFailed, "sign", "'ssh-add -l' lists the keys of your agent, 'ssh-add FILE' adds one"},
+	{IsA[*sshsig.KeyError], ExitFailed, "sign", "'kist help sign' shows how to set up a key; --no-sign does without"},
 
 	// Damage, before names and paths: a damaged file may hold a bad name.
 	{matches(index.ErrDamaged), ExitDamaged, "index", HintIndex},

@@ -56,6 +56,7 @@ type repoOptions struct {
 	Lost   *Losses      // receives the accepted losses that the command passes over; nil: it stops at them
 
 	identities *keyset.Identities // for encrypted remotes; nil until they are needed
+	Commits, Tags SignFlags // whether they are signed, and by which key
 
 	Damaged []func() bool // report whether the command passed over damage
 }
@@ -128,7 +129,6 @@ func (e *Env) Options() (kist.Options, error) {
 		Random:   e.Random,
 		User:     e.User,
 		Host:     e.Hostname,
-		Identity: func(name, email string) (string, string) { return author(e, name, email) },
 		WorkDir:  e.Dir,
 		Warn:     func(text string) { e.Warn("%s", text) },
 		Lost:     e.Repo.Lost.hook(),
@@ -136,6 +136,10 @@ func (e *Env) Options() (kist.Options, error) {
 		Retry:    RetryOptions(e),
 		Keys:     e.Identities(),
 
+		Committer: kist.Committer{
+			Identity: func(name, email string) (string, string) { return author(e, name, email) },
+			Sign:     e.signing(),
+		},
 		FileOptions: kist.FileOptions{Umask: e.Umask, SetID: e.Repo.setID, Xattrs: xattrs},
 	}, nil
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands"
 	"github.com/kist-vcs/kist/object/canonical"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // TestMain makes the test binary act as kist if it is called by that name, so that scripts can run
@@ -101,6 +102,7 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"agent":    cmdAgent,
 			"exits":    cmdExits,
 			"damage":   cmdDamage,
 			"fifo":     cmdFIFO,
@@ -371,6 +373,20 @@ func cmdFIFO(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: fifo PATH")
 	}
 	check(ts, syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
+}
+
+// cmdAgent starts an ssh agent with keys, and sets SSH_AUTH_SOCK: agent KEY...
+func cmdAgent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: agent KEY...")
+	}
+	socket, stop, err := objecttest.LaunchSSHAgent()
+	check(ts, err)
+	ts.Defer(stop)
+	ts.Setenv("SSH_AUTH_SOCK", socket)
+	for _, key := range args {
+		check(ts, ts.Exec("ssh-add", "-q", ts.MkAbs(key)))
+	}
 }
 
 // cmdTouch sets a file's mtime: touch 2020-01-01T00:00:00Z PATH.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
@@ -23,7 +24,7 @@ type Format struct {
 }
 
 // uses are the data that a text with placeholders needs, beside the commit.
-type uses struct{ names, marks bool }
+type uses struct{ names, marks, signatures bool }
 
 // ErrFormat is the error for a text that is no [Format].
 var ErrFormat = errors.New("not a format of commits")
@@ -86,6 +87,9 @@ func (f Format) UsesNames() bool { return f.uses.names }
 // UsesMarks reports whether f prints Logged.Mark.
 func (f Format) UsesMarks() bool { return f.uses.marks }
 
+// UsesSignatures reports whether f prints the results of checks of signatures.
+func (f Format) UsesSignatures() bool { return f.uses.signatures }
+
 // Printer prints commits in a [Format].
 type Printer struct {
 	Format  Format
@@ -99,6 +103,8 @@ type Printer struct {
 	Named   bool                           // show Names in named formats
 	Safe    func(string) string            // makes text of others safe for a terminal
 	Notes   func(c log.Logged) Notes       // more about a commit in named formats; nil: none
+
+	Signature func(object.Key) sshsig.Result // checks the signature of a commit or tag; nil: there are none
 
 	buf []byte
 }
@@ -130,6 +136,7 @@ type printed struct {
 	log.Logged
 	title, body string // see message
 	split       bool   // title and body are set
+	signed      *sshsig.Result
 }
 
 // message returns the first paragraph of the message as one line, and the rest.

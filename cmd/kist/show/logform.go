@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
@@ -18,6 +19,7 @@ type CommitForm struct {
 	date     refs.DateForm
 	abbrev   bool
 	full     bool // full IDs even on a narrow terminal
+	signed   bool // check signatures, and show the results
 	Decorate string
 }
 
@@ -35,6 +37,8 @@ const FormatHelp = `A FORMAT is a name or a text with git's placeholders:
   %s %b %B %f              subject, rest of the message, message; the subject as
                            the name of a file
   %d %D %m                 names of branches and tags; the side of A...B
+  %G? %GS %GK              the check of its signature: G good, U unknown key,
+                           Y expired, B bad, N none; who signed; the key
   %gd %gD %gs %gn %ge      with -g: the move of the ref, its reason, its author
   %n %% %x00               a newline, a percent sign, a byte
   %Cred %Creset %C(bold red) %C(auto)
@@ -66,6 +70,7 @@ func (f *CommitForm) Register(env *cli.Env, cmd *cobra.Command) {
 	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs; the default on a terminal that is narrower than a full one")
 	flags.BoolVar(&f.full, "no-abbrev-commit", false, "show full IDs")
 	cmd.MarkFlagsMutuallyExclusive("abbrev-commit", "no-abbrev-commit")
+	flags.BoolVar(&f.signed, "show-signature", false, "check the signatures, and show the results; see 'kist help sign'")
 	flags.Var(cli.NewChoice(&f.Decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
 	flags.Lookup("decorate").NoOptDefVal = "short"
 	cli.WithoutValue(flags, "no-decorate", "show no names of branches and tags", func() error {
@@ -82,20 +87,39 @@ func RegisterDate(env *cli.Env, cmd *cobra.Command, form *refs.DateForm) {
 }
 
 // printer returns the printer of commits in this form.
-func (f *CommitForm) printer(ctx context.Context, env *cli.Env, r *kist.Repository) *Printer {
+func (f *CommitForm) printer(ctx context.Context, env *cli.Env, r *kist.Repository) (*Printer, error) {
 	p := &Printer{
 		Format: f.Format, Date: f.date, HasDate: env.Cmd.Flags().Changed("date"), Now: env.Now(),
 		Color: env.Colored(env.Terminal.Stdout), Abbrev: f.abbrev || !f.full && narrow(env), Safe: cli.Printable,
 	}
-	if env.Global.JSON {
-		return p
+	if err := f.checkSignatures(ctx, env, r, p); err != nil || env.Global.JSON {
+		return p, err
 	}
 	// As in git, the default is a terminal only.
 	p.Named = f.Decorate != "no" && (f.Decorate != "auto" || env.Terminal.Stdout)
 	if p.Named || f.Format.UsesNames() {
 		p.Names = log.Decorations(ctx, r, f.Decorate == "full")
 	}
-	return p
+	return p, nil
+}
+
+// checkSignatures makes p check signatures, if this form shows the results.
+func (f *CommitForm) checkSignatures(ctx context.Context, env *cli.Env, r *kist.Repository, p *Printer) error {
+	if !f.signed && !f.Format.UsesSignatures() {
+		return nil
+	}
+	signers, err := env.AllowedSigners()
+	if err != nil {
+		return err
+	}
+	p.Signature = func(key object.Key) sshsig.Result {
+		result, err := signers.CheckNode(ctx, r.Objects(), key)
+		if err != nil {
+			return sshsig.Result{Status: sshsig.Bad, Err: err}
+		}
+		return result
+	}
+	return nil
 }
 
 // narrow reports whether the results go to a terminal on which a line with a full ID would

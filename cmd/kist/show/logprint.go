@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/log"
@@ -26,6 +27,7 @@ type CommitPrinter struct {
 	Paths       pathspec.List // limit the shown changes; none: all are shown
 	FirstParent bool          // the changes of a merge are compared to its first parent
 	Show        bool          // for show, which prints more of merges than log
+	Signed      bool          // the results of checks of signatures are shown
 	Graph       *graph
 
 	Shown   map[object.ID]bool // for show: the commits that were printed
@@ -37,9 +39,12 @@ type CommitPrinter struct {
 }
 
 func NewCommitPrinter(ctx context.Context, env *cli.Env, r *kist.Repository, form *ChangeForm, commits *CommitForm) (*CommitPrinter, error) {
-	p := &CommitPrinter{Env: env, Repo: r, form: form, Text: commits.printer(ctx, env, r)}
+	text, err := commits.printer(ctx, env, r)
+	if err != nil {
+		return nil, err
+	}
+	p := &CommitPrinter{Env: env, Repo: r, form: form, Text: text, Signed: commits.signed}
 	p.Text.Notes = p.notes
-	var err error
 	p.Records, err = r.RecordViewOrEmpty()
 	return p, err
 }
@@ -53,7 +58,10 @@ type LoggedJSON struct {
 	PathRaw []byte            `json:"path_raw,omitempty"`
 	Changes []jsonform.Change `json:"changes,omitempty" doc:"the changes, with --stat and similar options"`
 	Since   object.ID         `json:"changes_since,omitzero" doc:"the commit of the comparison, if it is not the first parent"`
-	Lines   []hunkJSON        `json:"line_changes,omitempty" doc:"with -L, the changes of the lines"`
+
+	Signature *jsonform.Signature `json:"signature,omitempty" doc:"the check of its signature, with --show-signature"`
+
+	Lines []hunkJSON `json:"line_changes,omitempty" doc:"with -L, the changes of the lines"`
 }
 
 // filters reports whether only commits with certain changes are printed.
@@ -100,6 +108,9 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 	if c.Held != nil {
 		out.Held = newHeldJSON(*c.Held)
 	}
+	if p.Signed {
+		out.Signature = jsonform.NewSignature(p.check(c.ID))
+	}
 	if cmp.note != "" {
 		out.Since = cmp.Old.Commit
 	}
@@ -132,6 +143,9 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 	if c.Held != nil {
 		n.Above = append(n.Above, "Held:   "+HeldText(p.Env, *c.Held))
 	}
+	if p.Signed {
+		n.Above = append(n.Above, "Signed: "+SignatureText(p.Env, p.check(c.ID)))
+	}
 	if p.note != "" {
 		n.Above = append(n.Above, "Changes: "+p.note)
 	}
@@ -139,6 +153,23 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 		n.Below = append(n.Below, "Host:   "+cli.Printable(c.Host))
 	}
 	return n
+}
+
+// check returns the result of the check of a commit's signature.
+func (p *CommitPrinter) check(commit object.ID) sshsig.Result {
+	return p.Text.Signature(object.Key{Kind: object.KindCommit, ID: commit})
+}
+
+// SignatureText returns the result of the check of a signature, in its colour.
+func SignatureText(env *cli.Env, result sshsig.Result) string {
+	color := cli.Yellow
+	switch result.Status {
+	case sshsig.Good:
+		color = cli.Green
+	case sshsig.Bad:
+		color = cli.Red
+	}
+	return env.Paint(color, cli.SignatureText(result))
 }
 
 // Person returns a name and an address as git prints them.

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
@@ -158,6 +160,7 @@ func (c *compiler) one(text string) (it item, n int, err error) {
 		if write != nil {
 			c.uses.names = c.uses.names || text[:n] == "d" || text[:n] == "D"
 			c.uses.marks = c.uses.marks || text[:n] == "m"
+			c.uses.signatures = c.uses.signatures || text[0] == 'G'
 			return item{write: write}, n, nil
 		}
 	}
@@ -191,11 +194,40 @@ var verbs = map[string]func(b []byte, t *printed) []byte{
 		}
 		return append(b, t.Mark)
 	},
+	"G?": func(b []byte, t *printed) []byte { return append(b, signatureLetters[t.signature().Status]...) },
+	"GS": func(b []byte, t *printed) []byte { return append(b, t.Safe(t.signature().Principal)...) },
+	"GK": func(b []byte, t *printed) []byte { return append(b, t.signature().Fingerprint...) },
+	"GF": func(b []byte, t *printed) []byte { return append(b, t.signature().Fingerprint...) },
+	"GP": func(b []byte, _ *printed) []byte { return b }, // as in git for ssh keys
+	"GG": func(b []byte, t *printed) []byte { return append(b, t.Safe(cli.SignatureText(t.signature()))...) },
+	"GT": func(b []byte, t *printed) []byte {
+		if t.signature().Status == sshsig.Good {
+			return append(b, "fully"...)
+		}
+		return append(b, "undefined"...)
+	},
 	"gD": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.selector(false) }) },
 	"gd": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.selector(true) }) },
 	"gs": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.Reflog.Reason }) },
 	"gn": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.Reflog.Who.Name }) },
 	"ge": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.Reflog.Who.Email }) },
+}
+
+// signatureLetters are those of git for %G?.
+var signatureLetters = map[sshsig.Status]string{
+	sshsig.Good: "G", sshsig.UnknownKey: "U", sshsig.Expired: "Y", sshsig.Bad: "B", sshsig.None: "N",
+}
+
+// signature returns the result of the check of the commit's signature.
+func (t *printed) signature() sshsig.Result {
+	if t.signed == nil {
+		result := sshsig.Result{Status: sshsig.None}
+		if t.Signature != nil {
+			result = t.Signature(object.Key{Kind: object.KindCommit, ID: t.ID})
+		}
+		t.signed = &result
+	}
+	return *t.signed
 }
 
 // autoVerbs replace verbs after %C(auto).

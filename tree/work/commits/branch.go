@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree/work/checkout"
@@ -263,6 +264,11 @@ func createTag(ctx context.Context, tx *kist.Tx, o TagOptions, was object.ID) (o
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
 	if o.Message != "" || o.Annotate {
 		tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Stamp(), Message: o.Message}
+		if kist.SignsTags(r) {
+			if err := sshsig.SignTag(ctx, kist.SignerOf(r), tag); err != nil {
+				return id, err
+			}
+		}
 		if change.New, err = object.PutNode(ctx, tx, object.KindTag, tag); err != nil {
 			return id, err
 		}

@@ -49,6 +49,9 @@ type CommitResult struct {
 	Unknown bool          // Changes could not be computed; a warning has the reason
 	Read    kist.Amount   // files read in the worktree, with All
 	Stats   volume.Stats  // stored objects, with All also those of staging
+
+	// Unsigned reports whether the commit is without a signature in place of one that has one.
+	Unsigned bool
 }
 
 // Commit records the index as a commit and moves HEAD's branch to it.
@@ -130,6 +133,7 @@ type draftCommit struct {
 	head  refs.Head
 	idx   *index.Index
 	tx    *kist.Tx
+	was   []byte          // the signature of the commit that is replaced
 	files *stage.Prepared // edits that idx has and the stored index may not have; nil: there are none
 }
 
@@ -173,7 +177,7 @@ func (p *draftCommit) finish(ctx context.Context, r *kist.Repository) (*CommitRe
 		return nil, err
 	}
 
-	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.tx.Stats()}
+	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.tx.Stats(), Unsigned: len(p.was) > 0 && len(c.Signature) == 0}
 	if expired != nil {
 		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", expired))
 		result.Unknown = true
@@ -204,7 +208,7 @@ func (p *draftCommit) draft(ctx context.Context, r *kist.Repository) (c *object.
 		}
 		old = p.head.ID
 		if p.Amend || p.state.Doing.Amends() {
-			c.Parents, c.Author = parent.Parents, parent.Author
+			c.Parents, c.Author, p.was = parent.Parents, parent.Author, parent.Signature
 			if c.Message == "" && p.Amend {
 				c.Message = parent.Message
 			}
@@ -268,6 +272,9 @@ func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, e
 
 // publish stores c, moves HEAD to it, and ends the step at hand.
 func (p *draftCommit) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
+	if err := kist.SignCommit(ctx, r, c); err != nil {
+		return object.ID{}, err
+	}
 	id, err := p.tx.PutCommit(ctx, c)
 	if err != nil {
 		return id, err

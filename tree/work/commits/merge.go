@@ -38,7 +38,12 @@ type MergeOptions struct {
 	Discard         bool   // keep our tree: the strategy "ours"
 	Favor           tree.Side
 	Unrelated       bool // merge without a common history, or if its content has expired
-	Progress        kist.Progress
+
+	// Verify returns an error for a commit that must not be merged, such as one without a good
+	// signature. Nil accepts all.
+	Verify func(ctx context.Context, id object.ID) error
+
+	Progress kist.Progress
 }
 
 // MergeResult is the result of [Merge].
@@ -63,6 +68,9 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	}
 
 	other, theirs, err := r.ReadCommit(ctx, o.Rev)
+	if err == nil && o.Verify != nil {
+		err = o.Verify(ctx, other)
+	}
 	if err != nil {
 		return nil, err
 	}

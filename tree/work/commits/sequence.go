@@ -305,6 +305,9 @@ func (s *sequence) commit(ctx context.Context, tx *kist.Tx, b *built, m *threeWa
 			return err
 		}
 	}
+	if err := kist.SignCommit(ctx, s.r, c); err != nil {
+		return err
+	}
 	var err error
 	if b.tip, err = tx.PutCommit(ctx, c); err != nil {
 		return err
@@ -312,7 +315,8 @@ func (s *sequence) commit(ctx context.Context, tx *kist.Tx, b *built, m *threeWa
 
 	b.c, b.rest = c, b.rest[1:]
 	b.moves = append(b.moves, headMove{b.tip, s.reason(do, c)})
-	b.commits = append(b.commits, &CommitResult{ID: b.tip, Commit: c})
+	unsigned := s.Operation == operation.Rebasing && len(m.from.Signature) > 0 && len(c.Signature) == 0
+	b.commits = append(b.commits, &CommitResult{ID: b.tip, Commit: c, Unsigned: unsigned})
 	return nil
 }
 
@@ -459,6 +463,9 @@ func (s *sequence) reword(ctx context.Context) error {
 		id, changed := head.ID, *c
 		if message != c.Message {
 			changed.Message, changed.Committer = message, s.r.Stamp()
+			if err := kist.SignCommit(ctx, s.r, &changed); err != nil {
+				return err
+			}
 			if id, err = tx.PutCommit(ctx, &changed); err != nil {
 				return err
 			}

@@ -14,6 +14,8 @@ type gitOdd struct {
 	skipped  map[string]string // paths that are left out, and the reasons
 	changed  []object.Skipped
 	noCommit map[string]bool // full names of refs to something else
+
+	signatures int // left out
 }
 
 // noteChange notes that the current commit or tag is not stored as it is.

@@ -52,6 +52,10 @@ type GitImport struct {
 	Changed []object.Skipped // commits and tags that kist could not store as they are
 	Stats   volume.Stats
 	Head    string // the branch that was checked out because HEAD had no commit; "": none
+
+	// Signatures is the number of signatures in the stream. They are left out, because they fit only
+	// the form of git.
+	Signatures int
 }
 
 // ImportGit stores the commits of a stream that 'git fast-export' wrote (the format of
@@ -109,7 +113,7 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 
 // result returns the refs to change, and everything that is not as in git.
 func (g *gitReader) result() (*GitImport, error) {
-	found := &GitImport{Commits: len(g.commits)}
+	found := &GitImport{Commits: len(g.commits), Signatures: g.signatures}
 	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
 		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: g.skipped[path]})
 	}
@@ -481,6 +485,9 @@ func (g *gitReader) describe(c *object.Commit) error {
 	if err != nil {
 		return err
 	}
+	if err := g.skipSignatures(); err != nil {
+		return err
+	}
 	encoding, _, err := g.optional("encoding")
 	if err != nil {
 		return err
@@ -494,6 +501,47 @@ func (g *gitReader) describe(c *object.Commit) error {
 		c.Author = g.stamp("author", author, decode)
 	}
 	return err
+}
+
+// skipSignatures skips the signatures of a commit, one for each of git's hashes, and counts them as
+// one.
+func (g *gitReader) skipSignatures() error {
+	for n := 0; ; n++ {
+		if _, found, err := g.optional("gpgsig"); err != nil || !found {
+			g.signatures += min(n, 1)
+			return err
+		}
+		d, err := g.data()
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, d); err != nil {
+			return err
+		}
+		if d.N > 0 {
+			return io.ErrUnexpectedEOF
+		}
+		g.endData()
+	}
+}
+
+// gitSignatures are the lines with which signatures in the message of a tag begin.
+var gitSignatures = []string{"-----BEGIN PGP SIGNATURE-----", "-----BEGIN PGP MESSAGE-----", "-----BEGIN SIGNED MESSAGE-----", "-----BEGIN SSH SIGNATURE-----"}
+
+// withoutSignature returns the message of a tag without the signature at its end, and counts it. As
+// in git, the last line that begins one counts.
+func (g *gitReader) withoutSignature(message string) string {
+	at, end := 0, len(message)
+	for line := range strings.Lines(message) {
+		if slices.ContainsFunc(gitSignatures, func(begin string) bool { return strings.HasPrefix(line, begin) }) {
+			end = at
+		}
+		at += len(line)
+	}
+	if end < len(message) {
+		g.signatures++
+	}
+	return message[:end]
 }
 
 // parents reads the parents of a commit, and returns the first one. Without "from", that
@@ -717,9 +765,11 @@ func (g *gitReader) tag(ctx context.Context, name string) error {
 	if ok {
 		t.Tagger = g.stamp("tagger", tagger, decode)
 	}
-	if t.Message, err = g.text(decode); err != nil {
+	message, err := g.text(decode)
+	if err != nil {
 		return err
 	}
+	t.Message = g.withoutSignature(message)
 	g.tagged[mark] = target
 	g.noCommit[refs.Tags+name] = target.id.IsZero()
 	if target.id.IsZero() {

@@ -26,6 +26,10 @@ type GitExport struct {
 	Commits int
 	Large   int              // contents for git-lfs
 	Skipped []object.Skipped // files that git cannot hold; the first commit that has each
+
+	// Signatures is the number of signatures of commits and tags. They are left out, because they fit
+	// only the form of kist.
+	Signatures int
 }
 
 // ExportGit writes all branches and tags, with their history, as a stream for 'git
@@ -128,6 +132,9 @@ func (g *gitWriter) ref(ctx context.Context, r *kist.Repository, ref refs.Ref, c
 	if err != nil {
 		return err
 	}
+	if len(t.Signature) > 0 {
+		g.result.Signatures++
+	}
 	g.printf("tag %s\nfrom :%d\n", strings.TrimPrefix(ref.Name, refs.Tags), g.commits[commit])
 	g.printf("tagger %s\n", stampForGit(t.Tagger))
 	g.data(t.Message)
@@ -189,6 +196,9 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 	}
 	g.printf("\n")
 
+	if len(c.Signature) > 0 {
+		g.result.Signatures++
+	}
 	g.result.Commits++
 	g.done.Files++
 	if g.Progress != nil {

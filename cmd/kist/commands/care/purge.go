@@ -227,6 +227,9 @@ func applyPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 		env.Tell("rewritten: %s; %s has the old and new IDs\n", readable.Plural(uint64(len(rewritten.Commits)), "commit", "commits"),
 			cli.QuotePath(cli.RepositoryFile(r, rewritten.File)))
 	}
+	if n := rewritten.Signed; n > 0 {
+		env.Tell("dropped: %s of rewritten commits and tags\n", readable.Plural(uint64(n), "signature", "signatures"))
+	}
 	tellAfterPurge(env, r, rewritten)
 	return rewritten, nil
 }
@@ -246,7 +249,11 @@ func printRewrite(env *cli.Env, r *kist.Repository, plan *purge.Plan, o purgeOpt
 		text += sep + cli.Printable(cli.ShortRef(change.Name))
 		sep = ", "
 	}
-	cli.TellLines(env, append(lines, text))
+	lines = append(lines, text)
+	if n := rewritten.Signed; n > 0 {
+		lines = append(lines, readable.Plural(uint64(n), "signature", "signatures")+" of rewritten commits and tags would be dropped")
+	}
+	cli.TellLines(env, lines)
 }
 
 // purgeTargets separates paths from IDs. An argument is a path if HEAD or a commit has that
@@ -401,6 +408,7 @@ type purgeJSON struct {
 
 	Rewritten []rewrite.Replaced `json:"rewritten,omitempty" doc:"the rewritten commits"`
 	Refs      []movedRefJSON     `json:"refs,omitempty" doc:"the refs that moved"`
+	Signed    int                `json:"signatures,omitempty" doc:"the number of signatures of rewritten commits and tags, which are dropped"`
 	Map       string             `json:"map,omitempty" doc:"the file with the old and new IDs, below the worktree"`
 }
 
@@ -442,7 +450,7 @@ func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Resul
 			Paths: uses(c.Uses), PartOf: uses(c.PartOf), Staged: append([]string{}, c.Staged...),
 		})
 	}
-	out.Rewritten = rewritten.Commits
+	out.Rewritten, out.Signed = rewritten.Commits, rewritten.Signed
 	for _, c := range rewritten.Refs {
 		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrite.Replaced{Old: c.Old, New: c.New}})
 	}

@@ -35,6 +35,7 @@ type verifyOptions struct {
 	acceptLoss bool
 	dryRun     bool
 	singleHost bool
+	signatures bool
 }
 
 func NewVerify(env *cli.Env) *cobra.Command {
@@ -77,6 +78,10 @@ tags need exist. --read-data then downloads all packs, or a share of them. With
 --repair, kist sends the needed objects of damaged packs from here, rebuilds
 index files, and marks the damaged files for gc to delete.
 
+--signatures checks no data, but who signed the commits and tags that refs
+reach. The exit status is 1 if a signature is not good; commits and tags without
+one are counted. See 'kist help sign'.
+
 Content that is only on a remote (see --local-limit in 'kist help backup') is
 looked up in the index of the remotes. If one cannot be asked, a warning counts
 the unchecked objects: unchecked in JSON.`,
@@ -86,7 +91,8 @@ the unchecked objects: unchecked in JSON.`,
   kist verify --remote origin
   kist verify --repair --dry-run
   kist verify --repair
-  kist verify --remote origin --repair`,
+  kist verify --remote origin --repair
+  kist verify --signatures`,
 		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env) },
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -94,6 +100,7 @@ the unchecked objects: unchecked in JSON.`,
 	env.Prints(cmd, "", verifyJSON{})
 	env.Prints(cmd, "with --remote", remoteVerifyJSON{})
 	env.Prints(cmd, "with --remote --repair", remoteRepairJSON{})
+	env.Prints(cmd, "with --signatures", signaturesJSON{})
 	cli.OpensRepository(cmd, cli.ExitBusy)
 	o.register(cmd, env)
 	return cmd
@@ -109,6 +116,7 @@ func (o *verifyOptions) register(cmd *cobra.Command, env *cli.Env) {
 	flags.StringVar(&o.readData, "read-data", "", "also read and hash stored content: all of it, or the share `N%|N/T`")
 	flags.Lookup("read-data").NoOptDefVal = "100%"
 	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
+	flags.BoolVar(&o.signatures, "signatures", false, "check only the signatures of commits and tags; see 'kist help sign'")
 	for _, name := range []string{"remote", "from"} {
 		cli.Propose(env, cmd, name, env.Complete(share.Remotes))
 	}
@@ -146,6 +154,8 @@ func (o verifyOptions) run(ctx context.Context, env *cli.Env) error {
 	exchange.Connect(ctx, r)
 
 	switch {
+	case o.signatures:
+		return verifySignatures(ctx, env, r)
 	case o.remote != "":
 		return o.remoteRun(ctx, env, r, check)
 	case o.repair:
@@ -161,6 +171,8 @@ func (o verifyOptions) combine() error {
 		return cli.Usagef("--from, --single-host and --accept-loss do not go together with --remote")
 	case o.repair && o.readData != "" && o.readData != "100%":
 		return cli.Usagef("--repair reads everything: --read-data takes no share with it")
+	case o.signatures && (o.repair || o.readData != "" || o.remote != ""):
+		return cli.Usagef("--signatures does not go together with --repair, --read-data and --remote")
 	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
 		return cli.Usagef("--from, --dry-run, --single-host and --accept-loss need --repair")
 	}

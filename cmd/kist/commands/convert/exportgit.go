@@ -77,6 +77,7 @@ type exportedGitJSON struct {
 	Refs    []string           `json:"refs" doc:"the full names of the branches and tags"`
 	LFS     int                `json:"lfs" doc:"the number of contents for git-lfs"`
 	Skipped []jsonform.Skipped `json:"skipped" doc:"files that git cannot hold"`
+	Signed  int                `json:"signatures" doc:"the number of signatures, which are left out"`
 }
 
 func (o *exportGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -95,6 +96,7 @@ func (o *exportGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		if err != nil {
 			return err
 		}
+		tellDropped(env, done.Signatures)
 		return cli.PartialError(env, r, done.Skipped)
 	}
 
@@ -134,9 +136,10 @@ func (o *exportGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		return err
 	}
 	if env.Global.JSON {
-		env.JSON(exportedGitJSON{done.Commits, done.Refs, done.Large, jsonform.NewSkipped(done.Skipped)})
+		env.JSON(exportedGitJSON{done.Commits, done.Refs, done.Large, jsonform.NewSkipped(done.Skipped), done.Signatures})
 	} else {
 		env.Info("wrote %s, %s to %s", readable.Plural(uint64(done.Commits), "commit", "commits"), readable.Plural(uint64(len(done.Refs)), "ref", "refs"), cli.QuotePath(dir))
+		tellDropped(env, done.Signatures)
 		if o.lfs > 0 {
 			env.Info("%s for git-lfs", readable.Plural(uint64(done.Large), "content", "contents"))
 		}

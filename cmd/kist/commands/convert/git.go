@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -69,6 +70,7 @@ type importedGitJSON struct {
 	Refs    []gitRefJSON       `json:"refs" doc:"the branches and tags"`
 	Stored  int64              `json:"bytes_stored" doc:"the bytes that were stored"`
 	Skipped []jsonform.Skipped `json:"skipped" doc:"paths that were left out"`
+	Signed  int                `json:"signatures" doc:"the number of signatures, which are left out"`
 	LeftOut []jsonform.Skipped `json:"left_out" doc:"refs that were left out; path is the name"`
 	Changed []jsonform.Skipped `json:"changed" doc:"commits and tags that differ from those in git; path is the name"`
 }
@@ -91,13 +93,14 @@ func (o *importGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		for i, c := range found.Refs {
 			list[i] = gitRefJSON{c.Name, c.New.String()}
 		}
-		env.JSON(importedGitJSON{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped), jsonform.NewSkipped(found.LeftOut), jsonform.NewSkipped(found.Changed)})
+		env.JSON(importedGitJSON{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped), found.Signatures, jsonform.NewSkipped(found.LeftOut), jsonform.NewSkipped(found.Changed)})
 		return unlikeGit(env, r, found)
 	}
 	for _, c := range found.Refs {
 		env.Printf("%s %s\n", c.New.String()[:8], c.Name)
 	}
 	env.Info("read %s; %s stored", readable.Plural(uint64(found.Commits), "commit", "commits"), readable.FormatSize(uint64(found.Stats.StoredBytes)))
+	tellDropped(env, found.Signatures)
 	if found.Head != "" {
 		env.Info("on branch %s", cli.QuoteArg(found.Head))
 	}
@@ -149,7 +152,7 @@ func (o *importGitOptions) importGit(ctx context.Context, env *cli.Env, r *kist.
 	g.LFS = func(sum string) (io.ReadCloser, error) { return openLFS(lfs, sum) }
 
 	// The full names on standard input are never ambiguous, and are no options.
-	git := cli.NewGit(ctx, env, env.Path(dir), "-C", env.Path(dir), "fast-export", "--use-done-feature", "--signed-tags=strip",
+	git := cli.NewGit(ctx, env, env.Path(dir), "-C", env.Path(dir), "fast-export", "--use-done-feature", "--signed-tags=verbatim",
 		"--tag-of-filtered-object=drop", "--reencode=no", "--mark-tags", "--show-original-ids", "--stdin")
 	git.Stdin = strings.NewReader(strings.Join(append(refs, ""), "\n"))
 	stream, err := cli.Start(git, git.StdoutPipe)
@@ -162,10 +165,49 @@ func (o *importGitOptions) importGit(ctx context.Context, env *cli.Env, r *kist.
 	}
 	cancel() // if git still writes
 	_ = git.WaitForEnd()
-	if err == nil {
-		found.LeftOut = append(left, found.LeftOut...)
+	if err != nil {
+		return nil, err
 	}
+	found.LeftOut = append(left, found.LeftOut...)
+	signed, err := countSigned(ctx, env, env.Path(dir), refs)
+	found.Signatures += signed
 	return found, err
+}
+
+// countSigned returns the number of signed commits that refs of git reach. Most versions of git
+// leave them out of the stream without a word.
+func countSigned(ctx context.Context, env *cli.Env, dir string, refs []string) (int, error) {
+	git := cli.NewGit(ctx, env, dir, "-C", dir, "rev-list", "--header", "--stdin")
+	git.Stdin = strings.NewReader(strings.Join(append(refs, ""), "\n"))
+	out, err := cli.Start(git, git.StdoutPipe)
+	if err != nil {
+		return 0, err
+	}
+	n, header, inLine := 0, true, false
+	for in := bufio.NewReader(out); err == nil; {
+		var part []byte
+		part, err = in.ReadSlice('\n')
+		switch {
+		case bytes.IndexByte(part, 0) >= 0: // the end of a commit
+			header = true
+		case inLine:
+		case string(part) == "\n":
+			header = false
+		case header && bytes.HasPrefix(part, []byte("gpgsig")):
+			n, header = n+1, false // perhaps there is a second one, for git's other hash
+		}
+		if inLine = errors.Is(err, bufio.ErrBufferFull); inLine {
+			err = nil
+		}
+	}
+	return n, git.WaitForEnd()
+}
+
+// tellDropped tells that signatures were left out.
+func tellDropped(env *cli.Env, n int) {
+	if n > 0 {
+		env.Info("%s left out: the other form of a commit has no place for it", readable.Plural(uint64(n), "signature was", "signatures were"))
+	}
 }
 
 // gitRefs returns the full names of the branches and tags to import, and the refs that name

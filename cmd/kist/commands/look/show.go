@@ -208,6 +208,8 @@ type tagJSON struct {
 	Target  object.ID       `json:"target" doc:"the commit"`
 	Tagger  jsonform.Person `json:"tagger" doc:"who made it"`
 	Message string          `json:"message" doc:"its message"`
+
+	Signature *jsonform.Signature `json:"signature,omitempty" doc:"the check of its signature, with --show-signature"`
 }
 
 // showTag prints the annotated tag that a revision names. For other revisions, it prints
@@ -236,15 +238,22 @@ func showTag(ctx context.Context, p *show.CommitPrinter, rev string) error {
 		return err
 	}
 
+	out := tagJSON{Name: tag.Name, ID: id, Target: tag.Target, Tagger: jsonform.NewPerson(tag.Tagger), Message: tag.Message}
+	signed := ""
+	if p.Signed {
+		result := p.Text.Signature(object.Key{Kind: object.KindTag, ID: id})
+		out.Signature = jsonform.NewSignature(result)
+		signed = "\nSigned: " + show.SignatureText(p.Env, result)
+	}
 	if p.Env.Global.JSON {
-		p.Env.JSON(tagJSON{tag.Name, id, tag.Target, jsonform.NewPerson(tag.Tagger), tag.Message})
+		p.Env.JSON(out)
 		return nil
 	}
 	if p.Printed {
 		p.Env.Printf("\n")
 	}
 	p.Printed = true
-	p.Env.Printf("%s\nTagger: %s\nDate:   %s\n", p.Env.Paint(cli.Yellow, "tag "+cli.Printable(tag.Name)), show.Person(tag.Tagger), p.Text.Date.Format(tag.Tagger.When(), p.Text.Now))
+	p.Env.Printf("%s%s\nTagger: %s\nDate:   %s\n", p.Env.Paint(cli.Yellow, "tag "+cli.Printable(tag.Name)), signed, show.Person(tag.Tagger), p.Text.Date.Format(tag.Tagger.When(), p.Text.Now))
 	if message := strings.Trim(tag.Message, "\n"); message != "" {
 		p.Env.Printf("\n%s\n", cli.Printable(message))
 	}

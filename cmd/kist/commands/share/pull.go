@@ -45,10 +45,10 @@ branch follows another one of this repository, nothing is fetched.`,
 	env.Prints(cmd, "with --rebase", pulledRebaseJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
-	o.MergeFlags.Register(cmd)
+	o.MergeFlags.Register(env, cmd)
 	flags.BoolVarP(&o.rebase, "rebase", "r", false, "repeat the commits of the branch on the fetched ones, instead of a merge")
 	cli.WithoutValue(flags, "no-rebase", "merge (the default)", func() error { o.rebase = false; return nil })
-	for _, name := range []string{"ff-only", "no-ff", "message"} {
+	for _, name := range []string{"ff-only", "no-ff", "message", "verify-signatures"} {
 		cmd.MarkFlagsMutuallyExclusive("rebase", name)
 	}
 	flags.BoolVar(&o.autostash, "autostash", false, "with --rebase: put local changes aside, and bring them back at the end")
@@ -80,7 +80,7 @@ func newPulledJSON(fetched *exchange.FetchResult) *show.TransferJSON {
 }
 
 func (o *pullOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	if err := o.Settle(); err != nil {
+	if err := o.Settle(env, r); err != nil {
 		return err
 	}
 	if o.autostash && !o.rebase {

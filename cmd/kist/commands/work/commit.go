@@ -77,6 +77,7 @@ exit status is 3.`,
 	flags.BoolVar(&o.AllowEmpty, "allow-empty", false, "commit even if nothing changed")
 	flags.StringVar(&o.author, "author", "", "record `\"NAME <EMAIL>\"` as the author")
 	flags.StringVar(&o.date, "date", "", "record `TIME` as the author's time")
+	env.Repo.Commits.Register(cmd, "S", "the commit")
 	cmd.MarkFlagsMutuallyExclusive("message", "file")
 	cmd.MarkFlagsMutuallyExclusive("all", "patch")
 	return cmd
@@ -211,6 +212,9 @@ func printCommitted(env *cli.Env, result *commits.CommitResult) {
 	}
 	env.Tell("[%s %s] %s\n", where, result.ID.Short(), cli.Printable(cli.Subject(result.Commit.Message)))
 	env.Tell(" %s; %s\n", n, did)
+	if result.Unsigned {
+		env.Info("the replaced commit had a signature, and this one has none; 'kist commit --amend -S' signs it")
+	}
 }
 
 // nothingToCommit adds a reason to err, which matches [commits.ErrNothingToCommit]. It has to

@@ -26,6 +26,7 @@ type MergeFlags struct {
 	MessageOptions
 	commits.MergeOptions
 	abort, goOn bool
+	verify      bool
 	strategy    string
 	options     []string // of the strategy
 
@@ -33,7 +34,7 @@ type MergeFlags struct {
 }
 
 // Register adds the options that merge and pull share.
-func (o *MergeFlags) Register(cmd *cobra.Command) {
+func (o *MergeFlags) Register(env *cli.Env, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.Messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
 	flags.BoolVar(&o.FastForwardOnly, "ff-only", false, "fail with status 13 if a commit is needed")
@@ -46,12 +47,27 @@ func (o *MergeFlags) Register(cmd *cobra.Command) {
 	flags.BoolVar(&o.Squash, "squash", false, "only stage the merged changes; the next commit is an ordinary one")
 	flags.VarP(cli.NewChoice(&o.strategy, "ort", "ours"), "strategy", "s", "how to merge: `ort|ours`: both sides (the default), or only record the merge and keep our files")
 	flags.StringArrayVarP(&o.options, "strategy-option", "X", nil, "where both sides changed the same, take our or their lines: `ours|theirs`")
+	env.Repo.Commits.Register(cmd, "S", "the commit")
+	flags.BoolVar(&o.verify, "verify-signatures", false, "merge only a commit with a good signature; see 'kist help sign'")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
 	cmd.MarkFlagsMutuallyExclusive("no-ff", "squash")
 }
 
-// Settle checks the options of the strategy.
-func (o *MergeFlags) Settle() error {
+// Settle checks the options of the strategy, and arranges the check of the signature.
+func (o *MergeFlags) Settle(env *cli.Env, r *kist.Repository) error {
+	if o.verify {
+		signers, err := env.NeedAllowedSigners()
+		if err != nil {
+			return err
+		}
+		o.Verify = func(ctx context.Context, id object.ID) error {
+			result, err := signers.CheckNode(ctx, r.Objects(), object.Key{Kind: object.KindCommit, ID: id})
+			if err != nil {
+				return err
+			}
+			return cli.WantGood("commit "+id.Short(), result)
+		}
+	}
 	o.Discard = o.strategy == "ours"
 	for _, option := range o.options {
 		switch option {
@@ -101,14 +117,14 @@ touch their files. Otherwise kist names these files and does nothing.`,
 	env.Prints(cmd, "with --continue", commitDoneJSON{})
 	env.Prints(cmd, "with --abort", CheckoutJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
-	o.Register(cmd)
+	o.Register(env, cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.NoCommit, "no-commit", false, "stop before the commit")
 	flags.Bool("no-edit", false, "take the message as it is (it always is)")
 	flags.BoolVar(&o.goOn, "continue", false, "commit a merge whose conflicts are resolved")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the merge")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-commit")
-	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message", "squash", "strategy", "strategy-option"} {
+	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message", "squash", "strategy", "strategy-option", "verify-signatures"} {
 		cmd.MarkFlagsMutuallyExclusive("continue", "abort", name)
 	}
 	return cmd
@@ -123,7 +139,7 @@ func (o *MergeFlags) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	case len(args) > 1:
 		return cli.Usagef("only one branch can be merged at a time")
 	}
-	err := o.Settle()
+	err := o.Settle(env, r)
 	if err == nil {
 		o.Message, err = o.ReadMessage(env, ErrNoMessage)
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/rebase"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -83,6 +85,7 @@ changes aside as a stash, and brings them back at the end.`,
 	flags.BoolVar(&o.ForkPoint, "fork-point", false, "leave out commits that UPSTREAM once had")
 	flags.BoolVar(&o.noForkPoint, "no-fork-point", false, "do not look at the reflog of UPSTREAM")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask before commands of the list")
+	env.Repo.Commits.Register(cmd, "S", "the new commits")
 	cmd.MarkFlagsMutuallyExclusive("fork-point", "no-fork-point")
 	o.stepsOptions.register(cmd, "onto", "interactive", "autostash", "exec", "fork-point", "no-fork-point")
 	return cmd
@@ -266,6 +269,16 @@ func rebaseOutcome(result *rebase.Result) string {
 	return "rebased"
 }
 
+// countUnsigned returns the number of commits that lost a signature.
+func countUnsigned(list []*commits.CommitResult) (n uint64) {
+	for _, c := range list {
+		if c.Unsigned {
+			n++
+		}
+	}
+	return n
+}
+
 // PrintRebase prints the result of a rebase, and returns the error that the command ends
 // with.
 func PrintRebase(ctx context.Context, env *cli.Env, r *kist.Repository, result *rebase.Result, err error) error {
@@ -279,6 +292,9 @@ func PrintRebase(ctx context.Context, env *cli.Env, r *kist.Repository, result *
 		return env.Unwritten(r, err)
 	}
 
+	if n := countUnsigned(result.Commits); n > 0 {
+		env.Info("%s a signature, and the new ones have none; -S signs them", readable.Plural(n, "repeated commit had", "repeated commits had"))
+	}
 	tellConflicts(env, r, result.Conflicts)
 	name := "HEAD"
 	if result.Branch != "" {

@@ -124,6 +124,7 @@ file that several REVs change is written once.`,
 
 // register adds what revert and cherry-pick share.
 func (o *revertOptions) register(env *cli.Env, cmd *cobra.Command) {
+	env.Repo.Commits.Register(cmd, "S", "the new commits")
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 }
 

@@ -14,14 +14,15 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 type tagOptions struct {
-	list, annotate, force, delete bool
-	lines                         int // of messages, with -n
+	list, annotate, force, delete, verify bool
+	lines                                 int // of messages, with -n
 	MessageOptions
 	commitFilter
 	refOrder
@@ -38,12 +39,18 @@ line, and -n3 three lines. With --list, the arguments are patterns: * stands for
 any characters, ? for one character, [a-z] for one character of this range.
 
 With NAME, creates a tag at the commit REV, by default HEAD. A tag does not
-move. With a message, it also records who created it, when and why.`,
+move. With a message, it also records who created it, when and why.
+
+--sign also signs the tag, so it has a message. -v NAME, or --verify, checks the
+signatures of tags. The exit status is 1 unless all are good. See 'kist help
+sign'.`,
 		Example: `  kist tag                            list the tags
   kist tag v1                         name the current commit
   kist tag -m 'as delivered' v1 HEAD~2
   kist tag -l 'v1.*'
   kist tag -n --sort=-v:refname       with messages, v1.10 before v1.9
+  kist tag -s -m 'release' v2         sign it with your ssh key
+  kist tag -v v2                      who signed it?
   kist tag -d v1`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.Tags), env.Complete(cli.Revisions)),
 	}
@@ -63,8 +70,13 @@ move. With a message, it also records who created it, when and why.`,
 	o.MessageOptions.Register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "replace a tag that exists")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete tags")
+	env.Repo.Tags.Register(cmd, "s", "the tag")
+	flags.FuncP("local-user", "u", "the same as --sign with `KEY`", env.Repo.Tags.Use)
+	flags.BoolVar(&o.verify, "verify", false, "check the signatures of tags; the same as -v with names")
 	cmd.MarkFlagsMutuallyExclusive("list", "delete", "message", "file")
-	cmd.MarkFlagsMutuallyExclusive("list", "delete", "annotate")
+	cmd.MarkFlagsMutuallyExclusive("list", "delete", "annotate", "verify")
+	cmd.MarkFlagsMutuallyExclusive("list", "delete", "verify", "sign")
+	cmd.MarkFlagsMutuallyExclusive("list", "delete", "verify", "local-user")
 	return cmd
 }
 
@@ -75,7 +87,11 @@ func runTag(cmd *cobra.Command, env *cli.Env, r *kist.Repository, o tagOptions, 
 		return err
 	}
 
+	o.annotate = o.annotate || env.Repo.Tags.Wanted()
+
 	switch {
+	case o.verify || o.onlyVerbose(cmd) && len(args) > 0 && !o.list && !o.delete:
+		return verifyTags(ctx, env, r, args)
 	case o.delete:
 		return each(env, args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
 	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.given() && !o.annotate:
@@ -84,9 +100,6 @@ func runTag(cmd *cobra.Command, env *cli.Env, r *kist.Repository, o tagOptions, 
 		return cli.Usagef("the NAME of the tag is missing")
 	case len(args) > 2:
 		return cli.Usagef("one argument too many: %s", cli.QuoteArg(args[2]))
-	case o.onlyVerbose(cmd):
-		return cli.Hintf(cli.Usagef("-v lists tags, and %s is no pattern without -l", cli.QuoteArg(args[0])),
-			"'kist show %s' shows a tag; kist has no signatures to verify", cli.Printable(args[0]))
 	}
 	if o.annotate && !o.given() {
 		if message, err = editTagMessage(ctx, env, r, args[0]); err != nil {
@@ -133,10 +146,55 @@ func editTagMessage(ctx context.Context, env *cli.Env, r *kist.Repository, name 
 	return message, nil
 }
 
-// onlyVerbose reports whether a name comes with -v alone. In git, -v verifies a tag, so it must
-// not make one.
+// onlyVerbose reports whether -v comes without options that make a tag. With a name, it verifies the
+// tag, as in git.
 func (o *tagOptions) onlyVerbose(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("verbose") && !o.given() && !o.force
+	return cmd.Flags().Changed("verbose") && !o.given() && !o.force && !o.annotate
+}
+
+// verifyTags checks the signatures of tags, and prints the results.
+func verifyTags(ctx context.Context, env *cli.Env, r *kist.Repository, names []string) error {
+	signers, err := env.NeedAllowedSigners()
+	if err != nil {
+		return err
+	}
+	return each(env, names, "NAME", func(name string) error { return verifyTag(ctx, env, r, signers, name) })
+}
+
+// verifyTag returns an error unless a tag has a good signature.
+func verifyTag(ctx context.Context, env *cli.Env, r *kist.Repository, signers *sshsig.AllowedSigners, name string) error {
+	ref := refs.Ref{Name: refs.Tags + name}
+	var err error
+	if ref.ID, err = r.Refs().Get(ref.Name); errors.Is(err, refs.ErrNotFound) {
+		return cli.Meant(cli.Failf(cli.ExitFailed, "unknown-ref", "tag %s not found", cli.QuoteArg(name)), name, cli.RefNames(r, refs.Tags))
+	}
+	if err != nil {
+		return err
+	}
+
+	result := sshsig.Result{Status: sshsig.None}
+	tag, err := object.ReadTag(ctx, r.Objects(), ref.ID)
+	switch {
+	case errors.Is(err, object.ErrNotFound): // the tag names a commit directly
+	case err != nil:
+		return err
+	default:
+		if result, err = signers.CheckNode(ctx, r.Objects(), object.Key{Kind: object.KindTag, ID: ref.ID}); err != nil {
+			return err
+		}
+	}
+	if result.Status == sshsig.Good && tag.Name != name { // somebody gave a signed tag another name
+		result = sshsig.Result{Status: sshsig.Bad, Fingerprint: result.Fingerprint, KeyType: result.KeyType, Err: fmt.Errorf("it is for the name %q", tag.Name)}
+	}
+
+	out := newNamedJSON(ctx, r, ref)
+	out.Signature = jsonform.NewSignature(result)
+	env.JSON(out)
+	if err := cli.WantGood("tag "+cli.QuoteArg(name), result); err != nil {
+		return err
+	}
+	env.Tell("tag %s, signature %s\n", cli.Printable(name), cli.SignatureText(result))
+	return nil
 }
 
 func deleteTag(ctx context.Context, env *cli.Env, r *kist.Repository, name string) error {
@@ -162,6 +220,8 @@ type namedJSON struct {
 	Target  *object.ID       `json:"target" doc:"the commit; null: it cannot be read"`
 	Tagger  *jsonform.Person `json:"tagger,omitempty" doc:"who made a tag with a message"`
 	Message string           `json:"message,omitempty" doc:"its message"`
+
+	Signature *jsonform.Signature `json:"signature,omitempty" doc:"the check of its signature, with --verify"`
 }
 
 func newNamedJSON(ctx context.Context, r *kist.Repository, ref refs.Ref) namedJSON {

@@ -31,6 +31,7 @@ var writers = map[string]string{
 
 	"cmd/kist/cli/output.go":               "the archive that the user names",
 	"cmd/kist/cli/notes.go":                "below .kist",
+	"cmd/kist/cli/sign.go":                 "nothing: it reads the allowed signers",
 	"cmd/kist/commands/work/commit.go":     "the message, below .kist",
 	"cmd/kist/cli/debug.go":                "the log and the profile that the user names",
 	"cmd/kist/commands/look/difftool.go":   "a folder for copies, without git's own folders",

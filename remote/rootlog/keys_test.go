@@ -382,7 +382,9 @@ func TestDamagedFirstKeyset(t *testing.T) {
 	for what, harm := range map[string]func(m *remotetest.Memory, name string){
 		"missing":   func(m *remotetest.Memory, name string) { m.Remove(name) },
 		"different": func(m *remotetest.Memory, name string) { m.Set(name, keysetOf(testKey(7))) },
-		"too long":  func(m *remotetest.Memory, name string) { m.Set(name, append([]byte{}, strings.Repeat("x", MaxKeyset+1)...)) },
+		"too long": func(m *remotetest.Memory, name string) {
+			m.Set(name, append([]byte{}, strings.Repeat("x", MaxKeyset+1)...))
+		},
 	} {
 		m := remotetest.NewMemory()
 		l := newEncrypted(t, m)

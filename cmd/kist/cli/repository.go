@@ -55,8 +55,8 @@ type repoOptions struct {
 	Xattrs XattrOptions // the extended attributes of the worktree
 	Lost   *Losses      // receives the accepted losses that the command passes over; nil: it stops at them
 
-	identities *keyset.Identities // for encrypted remotes; nil until they are needed
-	Commits, Tags SignFlags // whether they are signed, and by which key
+	identities    *keyset.Identities // for encrypted remotes; nil until they are needed
+	Commits, Tags SignFlags          // whether they are signed, and by which key
 
 	Damaged []func() bool // report whether the command passed over damage
 }
@@ -124,17 +124,17 @@ func (e *Env) Options() (kist.Options, error) {
 		date = func() time.Time { return at }
 	}
 	return kist.Options{
-		Now:      e.Now,
-		Date:     date,
-		Random:   e.Random,
-		User:     e.User,
-		Host:     e.Hostname,
-		WorkDir:  e.Dir,
-		Warn:     func(text string) { e.Warn("%s", text) },
-		Lost:     e.Repo.Lost.hook(),
-		Backend:  e.OpenBackend,
-		Retry:    RetryOptions(e),
-		Keys:     e.Identities(),
+		Now:     e.Now,
+		Date:    date,
+		Random:  e.Random,
+		User:    e.User,
+		Host:    e.Hostname,
+		WorkDir: e.Dir,
+		Warn:    func(text string) { e.Warn("%s", text) },
+		Lost:    e.Repo.Lost.hook(),
+		Backend: e.OpenBackend,
+		Retry:   RetryOptions(e),
+		Keys:    e.Identities(),
 
 		Committer: kist.Committer{
 			Identity: func(name, email string) (string, string) { return author(e, name, email) },

@@ -21,13 +21,13 @@ type SignFlags struct {
 	key    string
 }
 
-// Register adds --sign and --no-sign to a command. The letter is that of --sign. What is signed is a
-// noun for the help, as in "the commit".
-func (o *SignFlags) Register(cmd *cobra.Command, letter, what string) {
+// Register adds --sign and --no-sign to a command. The letter is that of --sign. The help
+// calls the signed thing by a noun, as in "the commit".
+func (o *SignFlags) Register(cmd *cobra.Command, letter, noun string) {
 	flags := cmd.Flags()
-	flags.VarP(signValue{o}, "sign", letter, "sign "+what+", with the ssh key `KEY` or by default that of sign.key")
+	flags.VarP(signValue{o}, "sign", letter, "sign "+noun+", with the ssh key `KEY` or by default that of sign.key")
 	flags.Lookup("sign").NoOptDefVal = ownKey
-	WithoutValue(flags, "no-sign", "do not sign "+what+", whatever the configuration says", func() error {
+	WithoutValue(flags, "no-sign", "do not sign "+noun+", whatever the configuration says", func() error {
 		o.wanted, o.key = new(bool), ""
 		return nil
 	})

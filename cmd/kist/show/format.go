@@ -104,6 +104,7 @@ type Printer struct {
 	Safe    func(string) string            // makes text of others safe for a terminal
 	Notes   func(c log.Logged) Notes       // more about a commit in named formats; nil: none
 
+	Signed    bool                           // the results of checks are shown
 	Signature func(object.Key) sshsig.Result // checks the signature of a commit or tag; nil: there are none
 
 	buf []byte

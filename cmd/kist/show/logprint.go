@@ -27,7 +27,6 @@ type CommitPrinter struct {
 	Paths       pathspec.List // limit the shown changes; none: all are shown
 	FirstParent bool          // the changes of a merge are compared to its first parent
 	Show        bool          // for show, which prints more of merges than log
-	Signed      bool          // the results of checks of signatures are shown
 	Graph       *graph
 
 	Shown   map[object.ID]bool // for show: the commits that were printed
@@ -43,7 +42,8 @@ func NewCommitPrinter(ctx context.Context, env *cli.Env, r *kist.Repository, for
 	if err != nil {
 		return nil, err
 	}
-	p := &CommitPrinter{Env: env, Repo: r, form: form, Text: text, Signed: commits.signed}
+	p := &CommitPrinter{Env: env, Repo: r, form: form, Text: text}
+	text.Signed = commits.signed
 	p.Text.Notes = p.notes
 	p.Records, err = r.RecordViewOrEmpty()
 	return p, err
@@ -108,7 +108,7 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 	if c.Held != nil {
 		out.Held = newHeldJSON(*c.Held)
 	}
-	if p.Signed {
+	if p.Text.Signed {
 		out.Signature = jsonform.NewSignature(p.check(c.ID))
 	}
 	if cmp.note != "" {
@@ -143,7 +143,7 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 	if c.Held != nil {
 		n.Above = append(n.Above, "Held:   "+HeldText(p.Env, *c.Held))
 	}
-	if p.Signed {
+	if p.Text.Signed {
 		n.Above = append(n.Above, "Signed: "+SignatureText(p.Env, p.check(c.ID)))
 	}
 	if p.note != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
-// bisecting returns a repository with eight commits, of which the sixth is the first bad one.
+// bisecting returns a repository with eight commits. The sixth is the first bad one.
 func bisecting(t *testing.T) (*kisttest.Repository, []object.ID) {
 	s := kisttest.New(t)
 	var ids []object.ID

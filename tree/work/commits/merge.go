@@ -67,20 +67,17 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 		return nil, err
 	}
 
-	other, theirs, err := r.ReadCommit(ctx, o.Rev)
-	if err == nil && o.Verify != nil {
-		err = o.Verify(ctx, other)
-	}
+	to, err := o.findOther(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	other := to.Commit
 
 	head, err := r.Refs().Head()
 	if err != nil {
 		return nil, err
 	}
 
-	to := checkout.Tip{Commit: other, Tree: theirs.Tree}
 	for _, id := range []object.ID{other, head.ID} {
 		if err := kist.CheckUsable(ctx, r, id); err != nil {
 			return nil, err
@@ -119,9 +116,21 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	}
 
 	return mergeOver(ctx, r, bases, o, &threeWay{
-		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit, needs: bases,
+		ours: ours.Tree, theirs: to.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit, needs: bases,
 		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress, favor: o.Favor,
 	})
+}
+
+// findOther returns the commit to merge, after a check of its signature.
+func (o *MergeOptions) findOther(ctx context.Context, r *kist.Repository) (checkout.Tip, error) {
+	id, c, err := r.ReadCommit(ctx, o.Rev)
+	if err == nil && o.Verify != nil {
+		err = o.Verify(ctx, id)
+	}
+	if err != nil {
+		return checkout.Tip{}, err
+	}
+	return checkout.Tip{Commit: id, Tree: c.Tree}, nil
 }
 
 // forwards reports whether a merge may move the branch without a commit.

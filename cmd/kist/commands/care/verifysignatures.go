@@ -16,13 +16,13 @@ import (
 
 // signaturesJSON is what verify prints with --json and --signatures.
 type signaturesJSON struct {
-	Good       int             `json:"good" doc:"the number of good signatures"`
-	None       int             `json:"none" doc:"the number of commits and tags without a signature"`
-	Signatures []signatureJSON `json:"signatures" doc:"the signatures that are not good"`
+	Good       int                `json:"good" doc:"the number of good signatures"`
+	None       int                `json:"none" doc:"the number of commits and tags without a signature"`
+	Signatures []badSignatureJSON `json:"signatures" doc:"the signatures that are not good"`
 }
 
-// signatureJSON is a signature that is not good.
-type signatureJSON struct {
+// badSignatureJSON is a signature that is not good.
+type badSignatureJSON struct {
 	Kind string    `json:"kind" doc:"commit or tag"`
 	ID   object.ID `json:"id" doc:"the commit or tag"`
 	Name string    `json:"name,omitempty" doc:"the full name of a tag"`
@@ -39,7 +39,7 @@ func (s *signaturesJSON) add(key object.Key, name string, result sshsig.Result) 
 	case sshsig.None:
 		s.None++
 	default:
-		s.Signatures = append(s.Signatures, signatureJSON{key.Kind.String(), key.ID, name, jsonform.NewSignature(result), cli.SignatureText(result)})
+		s.Signatures = append(s.Signatures, badSignatureJSON{key.Kind.String(), key.ID, name, jsonform.NewSignature(result), cli.SignatureText(result)})
 	}
 }
 
@@ -49,7 +49,7 @@ func verifySignatures(ctx context.Context, env *cli.Env, r *kist.Repository) err
 	if err != nil {
 		return err
 	}
-	out := signaturesJSON{Signatures: []signatureJSON{}}
+	out := signaturesJSON{Signatures: []badSignatureJSON{}}
 	check := func(key object.Key, name string) error {
 		result, err := signers.CheckNode(ctx, r.Objects(), key)
 		if err == nil {

@@ -203,7 +203,7 @@ func countSigned(ctx context.Context, env *cli.Env, dir string, refs []string) (
 	return n, git.WaitForEnd()
 }
 
-// tellDropped tells that signatures were left out.
+// tellDropped says that signatures were left out.
 func tellDropped(env *cli.Env, n int) {
 	if n > 0 {
 		env.Info("%s left out: the other form of a commit has no place for it", readable.Plural(uint64(n), "signature was", "signatures were"))

@@ -240,7 +240,7 @@ func showTag(ctx context.Context, p *show.CommitPrinter, rev string) error {
 
 	out := tagJSON{Name: tag.Name, ID: id, Target: tag.Target, Tagger: jsonform.NewPerson(tag.Tagger), Message: tag.Message}
 	signed := ""
-	if p.Signed {
+	if p.Text.Signed {
 		result := p.Text.Signature(object.Key{Kind: object.KindTag, ID: id})
 		out.Signature = jsonform.NewSignature(result)
 		signed = "\nSigned: " + show.SignatureText(p.Env, result)

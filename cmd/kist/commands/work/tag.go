@@ -101,20 +101,20 @@ func runTag(cmd *cobra.Command, env *cli.Env, r *kist.Repository, o tagOptions, 
 	case len(args) > 2:
 		return cli.Usagef("one argument too many: %s", cli.QuoteArg(args[2]))
 	}
-	if o.annotate && !o.given() {
-		if message, err = editTagMessage(ctx, env, r, args[0]); err != nil {
-			return err
-		}
-	}
 	tag := commits.TagOptions{Name: args[0], Rev: "HEAD", Message: message, Annotate: o.given() || o.annotate, Force: o.force}
 	if len(args) == 2 {
 		tag.Rev = input.Previous(args[1])
 	}
-	return createTag(ctx, env, r, tag)
+	return createTag(ctx, env, r, tag, o.given())
 }
 
-// createTag creates a tag and prints it.
-func createTag(ctx context.Context, env *cli.Env, r *kist.Repository, tag commits.TagOptions) error {
+// createTag creates a tag and prints it. If it needs a message, and none was given, createTag starts an editor.
+func createTag(ctx context.Context, env *cli.Env, r *kist.Repository, tag commits.TagOptions, given bool) (err error) {
+	if tag.Annotate && !given {
+		if tag.Message, err = editTagMessage(ctx, env, r, tag.Name); err != nil {
+			return err
+		}
+	}
 	id, was, err := commits.CreateTag(ctx, r, tag)
 	if errors.Is(err, kist.ErrNameTaken) {
 		return cli.Hintf(err, "-f replaces it")

@@ -338,3 +338,20 @@ func TestTutorial(t *testing.T) {
 	}
 	trip.verify()
 }
+
+// TestEncryptHowto runs the commands of docs/howto/encrypt.md. A terminal is missing, so the recovery key is in a file.
+func TestEncryptHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"film.txt": "film"})
+	s.commit("first")
+	s.kist("tag", "v1")
+	home := s.path("../home")
+	s.page("encrypt.md", "export HOME="+home+"; mkdir -p ../media/backup ../berta; echo secret >passphrase; chmod 600 passphrase",
+		"add --encrypted origin", "add --encrypted --recovery-file recovery.key origin", "add --encrypted new", "add --encrypted --no-recovery new",
+		"/media/", "../media/", "/srv/", "../")
+	if got, err := os.ReadFile(s.path("../new/film/film.txt")); string(got) != "film" {
+		t.Errorf("the clone with the recovery key has %q, error %v", got, err)
+	}
+}

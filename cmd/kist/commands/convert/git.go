@@ -138,7 +138,7 @@ func (o *importGitOptions) importGit(ctx context.Context, env *cli.Env, r *kist.
 	if err := cli.WantFolder("import git", dir); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	exporting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	refs, left, err := o.gitRefs(ctx, env, env.Path(dir))
 	if err != nil {
@@ -152,7 +152,7 @@ func (o *importGitOptions) importGit(ctx context.Context, env *cli.Env, r *kist.
 	g.LFS = func(sum string) (io.ReadCloser, error) { return openLFS(lfs, sum) }
 
 	// The full names on standard input are never ambiguous, and are no options.
-	git := cli.NewGit(ctx, env, env.Path(dir), "-C", env.Path(dir), "fast-export", "--use-done-feature", "--signed-tags=verbatim",
+	git := cli.NewGit(exporting, env, env.Path(dir), "-C", env.Path(dir), "fast-export", "--use-done-feature", "--signed-tags=verbatim",
 		"--tag-of-filtered-object=drop", "--reencode=no", "--mark-tags", "--show-original-ids", "--stdin")
 	git.Stdin = strings.NewReader(strings.Join(append(refs, ""), "\n"))
 	stream, err := cli.Start(git, git.StdoutPipe)

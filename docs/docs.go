@@ -3,7 +3,7 @@ package docs
 
 import _ "embed"
 
-// The pages about names of paths and commits, about ages, about variables, and about remotes in S3.
+// The pages about names of paths and commits, about ages, about variables, about remotes in S3, and about signatures.
 var (
 	//go:embed paths.md
 	Paths string
@@ -17,4 +17,6 @@ var (
 	S3 string
 	//go:embed howto/immutable.md
 	Immutable string
+	//go:embed howto/sign.md
+	Sign string
 )

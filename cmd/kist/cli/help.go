@@ -254,6 +254,7 @@ var Topics = []Topic{
 	{"environment", "environment.md", docs.Environment},
 	{"s3", "howto/s3.md", docs.S3},
 	{"immutable", "howto/immutable.md", docs.Immutable},
+	{"sign", "howto/sign.md", docs.Sign},
 }
 
 // TopicOf returns the topic with a name.

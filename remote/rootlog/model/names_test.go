@@ -43,7 +43,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	for _, page := range []string{"format/remote.md", "format/rootlog.md", "format/records.md", "decisions/protocol-model.md"} {
+	for _, page := range []string{"format/remote.md", "format/rootlog.md", "format/encrypted.md", "format/records.md", "decisions/protocol-model.md"} {
 		file := filepath.Join("../../../docs", page)
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -68,7 +68,7 @@ func (r *relay) forward(client *net.TCPConn) {
 // requestLine matches the beginning of a request.
 var requestLine = regexp.MustCompile(`^[A-Z]+ \S+ HTTP/1\.1\r\n`)
 
-// requestCounter counts the requests of clients. No client sends a request before the answer to the one
+// requestCounter counts and passes on the data of a client. No client sends a request before the answer to the one
 // before. So each request begins a write.
 type requestCounter struct {
 	*relay

@@ -29,7 +29,7 @@ func TestSidesOf(t *testing.T) {
 	s.Add(stage.AddOptions{})
 	s.Write("file", "in the worktree")
 
-	// The size differs between the states.
+	// Each state of the file has another size.
 	size := func(side compare.Side) uint64 {
 		e, err := side.Find(s.Context(), "file")
 		s.Check(err)

@@ -258,12 +258,12 @@ func (s *Identities) parseLine(line string) (candidate, error) {
 			return nil, ErrIdentity
 		}
 		return &pluginIdentity{p}, nil
-	case strings.HasPrefix(line, hybridPrefix):
-		i, err := age.ParseHybridIdentity(line)
+	case strings.HasPrefix(strings.ToUpper(line), hybridPrefix): // perhaps typed from paper
+		i, err := ParsePaper(line)
 		if err != nil {
 			return nil, ErrIdentity
 		}
-		return silentOf(i), nil
+		return silentOf(i.native()), nil
 	default:
 		i, err := age.ParseX25519Identity(line)
 		if err != nil {

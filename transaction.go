@@ -24,10 +24,10 @@ import (
 // transaction. The methods of the session are safe for concurrent use, and the others are not.
 type Tx struct {
 	*volume.Session
-	r       *Repository
-	dry     bool
-	changed bool                      // Publish has begun to carry out changes
-	made    map[object.ID][]object.ID // the parents of the stored commits
+	r             *Repository
+	dryRun        bool
+	changed       bool                      // Publish has begun to carry out changes
+	parentsOfMade map[object.ID][]object.ID // the parents of the stored commits
 	noted
 }
 
@@ -42,7 +42,7 @@ type noted struct {
 
 // Begin begins a transaction. A transaction with o.DryRun stores and publishes nothing.
 func (r *Repository) Begin(o volume.SessionOptions) *Tx {
-	return &Tx{Session: r.objects.Begin(o), r: r, dry: o.DryRun, made: map[object.ID][]object.ID{}}
+	return &Tx{Session: r.objects.Begin(o), r: r, dryRun: o.DryRun, parentsOfMade: map[object.ID][]object.ID{}}
 }
 
 // Update runs f in a transaction, and publishes what f noted and did not publish itself. If
@@ -76,7 +76,7 @@ func (r *Repository) tryUpdate(ctx context.Context, o volume.SessionOptions, f f
 	switch {
 	case err == nil && !tx.isEmpty():
 		err = tx.Publish(ctx)
-	case errors.Is(err, object.ErrNotFound) && !tx.dry && !tx.changed:
+	case errors.Is(err, object.ErrNotFound) && !tx.dryRun && !tx.changed:
 		// The names that f read may have moved, and gc removed their old objects. Publish
 		// finds out. After changes, another attempt would make them twice.
 		tx.noted = noted{}
@@ -129,7 +129,7 @@ func NewCommit(r *Repository, t tree.Info, message string, parents ...object.ID)
 func (tx *Tx) PutCommit(ctx context.Context, c *object.Commit) (object.ID, error) {
 	id, err := object.PutNode(ctx, tx, object.KindCommit, c)
 	if err == nil {
-		tx.made[id] = c.Parents
+		tx.parentsOfMade[id] = c.Parents
 	}
 	return id, err
 }
@@ -200,12 +200,12 @@ func (n *noted) isEmpty() bool {
 func (tx *Tx) Publish(ctx context.Context) error {
 	now := tx.noted
 	tx.noted = noted{}
-	if tx.dry {
+	if tx.dryRun {
 		return nil
 	}
 
 	return tx.Session.Publish(ctx, func(ctx context.Context) error {
-		if err := tx.check(ctx, &now); err != nil {
+		if err := tx.checkCommits(ctx, &now); err != nil {
 			return err
 		}
 		tx.changed = tx.changed || !now.isEmpty()
@@ -223,9 +223,9 @@ func (tx *Tx) Publish(ctx context.Context) error {
 	})
 }
 
-// check returns an error if a commit is not intact that the changes need.
-func (tx *Tx) check(ctx context.Context, now *noted) error {
-	needs, err := tx.ends(ctx, now.moves)
+// checkCommits returns an error if a commit is not intact that the changes need.
+func (tx *Tx) checkCommits(ctx context.Context, now *noted) error {
+	needs, err := tx.commitsToCheck(ctx, now.moves)
 	if err != nil {
 		return err
 	}
@@ -235,10 +235,10 @@ func (tx *Tx) check(ctx context.Context, now *noted) error {
 	return checkPublishable(ctx, tx.r, now.usable)
 }
 
-// ends returns the commits that moves lead to. In place of a commit that the transaction stored,
+// commitsToCheck returns the commits that moves lead to. In place of a commit that the transaction stored,
 // it returns the nearest ancestors that it did not store. It leaves out HEAD's commit, which has
 // a name.
-func (tx *Tx) ends(ctx context.Context, moves []refs.Change) (ends []object.ID, err error) {
+func (tx *Tx) commitsToCheck(ctx context.Context, moves []refs.Change) (ends []object.ID, err error) {
 	var ids []object.ID
 	for _, change := range moves {
 		id := change.New
@@ -258,7 +258,7 @@ func (tx *Tx) ends(ctx context.Context, moves []refs.Change) (ends []object.ID, 
 	head, _ := tx.r.refs.Head()
 	seen := map[object.ID]bool{head.ID: true}
 	err = graph.Walk(ctx, seen, ids, func(id object.ID) ([]object.ID, error) {
-		parents, made := tx.made[id]
+		parents, made := tx.parentsOfMade[id]
 		if !made {
 			ends = append(ends, id)
 		}

@@ -306,7 +306,7 @@ func AddOptions(ctx context.Context, r *kist.Repository, add stage.AddOptions) (
 // it is not stored.
 func (b *run) noteStaged(asked []string, result *stage.AddResult) {
 	b.Staged, b.Stored, b.Skipped = result, b.Stored.Plus(result.Stats), result.Skipped
-	for _, left := range result.Special {
+	for _, left := range result.NeverStored {
 		if slices.Contains(asked, left.Path) {
 			b.Skipped = append(b.Skipped, left)
 		} else {

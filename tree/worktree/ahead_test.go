@@ -149,7 +149,7 @@ func TestWriteEarlyLimits(t *testing.T) {
 	f := newReal(t)
 	var ops []Op
 	var ids []object.ID
-	for i := range maxAheadOpen + 10 {
+	for i := range maxEarlyOpen + 10 {
 		e := f.file(random(i, 150_000))
 		ops = append(ops, Op{Path: fmt.Sprint("f", i), New: e})
 		ids = append(ids, f.chunks(e)[0])
@@ -162,8 +162,8 @@ func TestWriteEarlyLimits(t *testing.T) {
 		a.Chunk(id, []byte("too short"))
 	}
 	f.hand(a, ids)
-	if a.open != maxAheadOpen {
-		t.Errorf("%d files are open, want %d", a.open, maxAheadOpen)
+	if a.open != maxEarlyOpen {
+		t.Errorf("%d files are open, want %d", a.open, maxEarlyOpen)
 	}
 	f.apply(ops...)
 	for _, op := range ops {

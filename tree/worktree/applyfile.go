@@ -70,11 +70,11 @@ func (w *applyWorker) placeFile(ctx context.Context, d folder, name string, i in
 	}
 }
 
-// placeAhead is place for a file that was written ahead. It reports whether it
+// placeEarly is place for a file that an EarlyWriter wrote. It reports whether it
 // succeeded; otherwise placeFile must write the file and report errors.
-func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i int) bool {
+func (w *applyWorker) placeEarly(ctx context.Context, d folder, name string, i int) bool {
 	e := w.ops[i].New
-	at, f := w.w.ahead.Load().takeFile(w.ops[i].Path, e)
+	at, f := w.w.early.Load().takeFile(w.ops[i].Path, e)
 	if f == nil {
 		return false
 	}

@@ -405,7 +405,7 @@ func (w *applyWorker) makeEntry(ctx context.Context, d folder, name string, i in
 	e := w.ops[i].New
 	switch e.Type {
 	case object.TypeFile:
-		if w.placeAhead(ctx, d, name, i) {
+		if w.placeEarly(ctx, d, name, i) {
 			return nil
 		}
 		return w.placeFile(ctx, d, name, i, w.writeFile)

@@ -83,7 +83,7 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 	if err != nil {
 		return nil, err
 	}
-	if only != nil && only.kids == nil {
+	if only != nil && only.children == nil {
 		return nil, nil // Paths is empty
 	}
 
@@ -91,7 +91,7 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 	if err != nil {
 		return nil, err
 	}
-	if roots != nil && roots.kids == nil {
+	if roots != nil && roots.children == nil {
 		return nil, ErrNoRoots
 	}
 
@@ -125,7 +125,7 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 
 // selection holds the selected names in one folder, for [ScanOptions.Paths]. A
 // nil selection is all of the folder.
-type selection struct{ kids map[string]*selection }
+type selection struct{ children map[string]*selection }
 
 // newSelection returns the selection of paths at the root.
 func newSelection(paths []string) (*selection, error) {
@@ -151,19 +151,19 @@ func newSelection(paths []string) (*selection, error) {
 func (s *selection) addPath(path string) {
 	for {
 		name, rest := cutPath(path)
-		kid, have := s.kids[name]
-		if s.kids == nil {
-			s.kids = map[string]*selection{}
+		kid, have := s.children[name]
+		if s.children == nil {
+			s.children = map[string]*selection{}
 		}
 		switch {
 		case have && kid == nil:
 			return // already selected with everything below
 		case rest == "":
-			s.kids[name] = nil
+			s.children[name] = nil
 			return
 		case !have:
 			kid = &selection{}
-			s.kids[name] = kid
+			s.children[name] = kid
 		}
 		s, path = kid, rest
 	}

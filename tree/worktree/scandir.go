@@ -76,7 +76,7 @@ func (d *dirScan) compareNames(from, to int) {
 			d.compareName(i, name, nil, false)
 			continue
 		}
-		kid := d.only.kids[name]
+		kid := d.only.children[name]
 		d.compareName(i, name, kid, kid == nil)
 	}
 }
@@ -88,7 +88,7 @@ func (d *dirScan) openAndList() (err error) {
 	}
 	if names := cmp.Or(d.only, d.roots); names != nil {
 		d.list.reset()
-		for name := range names.kids {
+		for name := range names.children {
 			d.list.addName(name, 0)
 		}
 		return nil
@@ -278,7 +278,7 @@ func (d *dirScan) judgeName(n *scanName, st *fileStat, err error) {
 func (d *dirScan) skipsName(n *scanName) bool {
 	if d.roots != nil {
 		seen := false
-		if n.roots, seen = d.roots.kids[n.name]; !seen {
+		if n.roots, seen = d.roots.children[n.name]; !seen {
 			n.excluded = true
 			d.reportMissing(n)
 		}
@@ -587,7 +587,7 @@ func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
 	switch {
 	case n.kid != nil:
 		item.below = new(scanned)
-		for name, kid := range n.kid.kids {
+		for name, kid := range n.kid.children {
 			below := scanName{name: name, kid: kid, excluded: n.excluded}
 			if n.sub != nil {
 				below.sub, below.entry = n.sub.Subdir(name), n.sub.Entry(name)

@@ -19,23 +19,23 @@ import (
 // no meaning.
 const linkMode = 0o777
 
-// rereads is how many more times a file is read if it changes during the read.
-const rereads = 2
+// maxRereads is how many more times a file is read if it changes during the read.
+const maxRereads = 2
 
 // Stored is a file, symlink or folder after it was read.
 type Stored struct {
-	Entry object.Entry // a folder's entry has only name, type and permission bits
-	Stat  index.Stat
-	Links bool // the file has several names, and its hard-link group has yet to be chosen
+	Entry        object.Entry // a folder's entry has only name, type and permission bits
+	Stat         index.Stat
+	HasOpenLinks bool // the file has several names, and its hard-link group has yet to be chosen
 
 	// Unstable means that the file changed during each read, or may have
 	// changed with no visible sign. Entry is the last read, which may mix two
 	// versions of the file. Stat is zero.
 	Unstable bool
 
-	// Left is a [*LeftXattrsError] if Entry cannot hold all extended attributes. Then Stat is zero, so that each
+	// LeftXattrs is a [*LeftXattrsError] if Entry cannot hold all extended attributes. Then Stat is zero, so that each
 	// scan finds the path again, and each add reports it.
-	Left error
+	LeftXattrs error
 }
 
 // Store reads the file, symlink or folder at path and puts a file's content
@@ -141,7 +141,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	case object.TypeDir:
 		e, err = s.w.describeDir(s.folder, name, &st, nil)
 		left, err := splitLeft(err)
-		return Stored{Entry: e, Stat: st.indexStat(readAt), Left: left}, err
+		return Stored{Entry: e, Stat: st.indexStat(readAt), LeftXattrs: left}, err
 	case object.TypeSymlink:
 		e.Mode, e.MTime = linkMode, st.mtime
 		e.Target, err = s.folder.readlink(name)
@@ -154,8 +154,8 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	if err == nil {
 		err = s.w.describe(&e, &st, known, func(want wantXattr) (map[string][]byte, error) { return s.folder.xattrs(name, want) })
 	}
-	stored := Stored{Entry: e, Stat: st.indexStat(readAt), Links: isHardLink(&e)}
-	if stored.Left, err = splitLeft(err); stored.Left != nil {
+	stored := Stored{Entry: e, Stat: st.indexStat(readAt), HasOpenLinks: isHardLink(&e)}
+	if stored.LeftXattrs, err = splitLeft(err); stored.LeftXattrs != nil {
 		stored.Stat = index.Stat{}
 	}
 	return stored, err
@@ -163,7 +163,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 
 // storeFile stores a file. It reads the file again if it changed meanwhile.
 func (s *storer) storeFile(ctx context.Context, name string, known *index.Entry) (stored Stored, err error) {
-	for range 1 + rereads {
+	for range 1 + maxRereads {
 		var hidden bool
 		stored, hidden, err = s.readFile(ctx, name, known)
 		if err != nil || !stored.Unstable {
@@ -228,7 +228,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	}
 
 	unstable := hidden || !after.looksUnchanged(&before) || e.Size != uint64(before.size)
-	return Stored{Entry: e, Stat: stat, Links: isHardLink(&e), Unstable: unstable, Left: left}, hidden, nil
+	return Stored{Entry: e, Stat: stat, HasOpenLinks: isHardLink(&e), Unstable: unstable, LeftXattrs: left}, hidden, nil
 }
 
 // quietTime is how long a file must stay unchanged if another process has it
@@ -236,8 +236,8 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 // continues sooner.
 const quietTime = time.Second
 
-// waits is the number of files that a storer waits for.
-const waits = 8
+// maxQuietWaits is the number of files that a storer waits for.
+const maxQuietWaits = 8
 
 // StoreStream puts the content that r yields into dst, and returns the entry of a file
 // with this content: it has no name, only the owner may read and write it, and its time
@@ -272,11 +272,11 @@ func (w *Worktree) StoreStream(ctx context.Context, dst object.Writer, r io.Read
 // may change right afterwards anyway.
 func (s *storer) awaitQuiet(ctx context.Context, f file) (st fileStat, stat index.Stat, hidden bool, err error) {
 	for delay := time.Millisecond; ; delay *= 2 {
-		st, stat, hidden, err = s.w.lookAt(f, s.dst != object.Discard)
+		st, stat, hidden, err = s.w.statBeforeRead(f, s.dst != object.Discard)
 		if err != nil || !hidden {
 			return st, stat, false, err
 		}
-		if delay > quietTime || s.waited >= waits {
+		if delay > quietTime || s.waited >= maxQuietWaits {
 			return st, stat, true, nil
 		}
 		if delay > quietTime/2 {
@@ -290,11 +290,11 @@ func (s *storer) awaitQuiet(ctx context.Context, f file) (st fileStat, stat inde
 	}
 }
 
-// lookAt returns the state of a file that is about to be read. If its times
-// are fresh, lookAt finds out whether later changes will show in them. Hidden
+// statBeforeRead returns the state of a file that is about to be read. If its times
+// are fresh, statBeforeRead finds out whether later changes will show in them. Hidden
 // is set only for files to be stored. It means that some changes may not show,
 // or that another process is changing the file now.
-func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hidden bool, err error) {
+func (w *Worktree) statBeforeRead(f file, stores bool) (st fileStat, stat index.Stat, hidden bool, err error) {
 	readAt := w.readClock()
 	st, err = f.stat()
 	if err == nil && !st.isRegular() {

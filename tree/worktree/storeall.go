@@ -187,10 +187,10 @@ func sizeDiffers(f *Found) bool {
 	return f.Type == object.TypeFile && uint64(f.Stat.Size) != f.Old.Size
 }
 
-// Limits of an Ahead.
+// Limits of an EarlyWriter.
 const (
-	maxAheadChunks = 1 << 19 // planned chunks, 56 bytes each
-	maxAheadOpen   = 64      // files open at once
+	maxEarlyChunks = 1 << 19 // planned chunks, 56 bytes each
+	maxEarlyOpen   = 64      // files open at once
 )
 
 // EarlyWriter writes files before [Worktree.Apply] needs them, from chunks that
@@ -203,7 +203,7 @@ type EarlyWriter struct {
 	spots []chunkSpot // by chunk
 
 	mu    sync.Mutex // guards the following
-	files map[string]*aheadFile
+	files map[string]*earlyFile
 	open  int
 }
 
@@ -211,14 +211,14 @@ type EarlyWriter struct {
 type chunkSpot struct {
 	id   object.ID
 	size uint32
-	done bool // guarded by the mutex of the Ahead
-	file *aheadFile
+	done bool // guarded by the mutex of the EarlyWriter
+	file *earlyFile
 	off  uint64
 }
 
-// aheadFile is a file that is written ahead. The mutex of the Ahead guards f,
+// earlyFile is a file that is written early. The mutex of the EarlyWriter guards f,
 // left and skip.
-type aheadFile struct {
+type earlyFile struct {
 	tempFile
 	content object.Key
 	size    uint64
@@ -228,7 +228,7 @@ type aheadFile struct {
 }
 
 // WriteEarly prepares the files of more than one chunk that a coming Apply
-// will make for ops. It reads their manifests from r. Only one Ahead can exist
+// will make for ops. It reads their manifests from r. Only one EarlyWriter can exist
 // at a time. Close it after that Apply.
 func (w *Worktree) WriteEarly(ctx context.Context, r object.Reader, ops []Op) (*EarlyWriter, error) {
 	temp, err := w.newTemp()
@@ -239,7 +239,7 @@ func (w *Worktree) WriteEarly(ctx context.Context, r object.Reader, ops []Op) (*
 	if !w.opt.Git {
 		ops, _ = splitGit(ops)
 	}
-	a := &EarlyWriter{w: w, temp: temp, files: map[string]*aheadFile{}}
+	a := &EarlyWriter{w: w, temp: temp, files: map[string]*earlyFile{}}
 	for i := range ops {
 		op := &ops[i]
 		if !op.makesType(object.TypeFile) || op.New.Content.Kind != object.KindManifest || a.files[op.Path] != nil {
@@ -249,24 +249,24 @@ func (w *Worktree) WriteEarly(ctx context.Context, r object.Reader, ops []Op) (*
 			temp.close()
 			return nil, err
 		}
-		if len(a.spots) >= maxAheadChunks {
+		if len(a.spots) >= maxEarlyChunks {
 			break
 		}
 	}
 
 	slices.SortFunc(a.spots, func(x, y chunkSpot) int { return x.id.Compare(y.id) })
-	w.ahead.Store(a)
+	w.early.Store(a)
 	return a, nil
 }
 
 // planFile adds the chunks of a file to the spots.
 func (a *EarlyWriter) planFile(ctx context.Context, r object.Reader, op *Op) error {
-	f := &aheadFile{content: op.New.Content, size: op.New.Size}
+	f := &earlyFile{content: op.New.Content, size: op.New.Size}
 	for c, err := range object.Chunks(ctx, r, f.content, f.size, 0) {
 		if err != nil {
 			return err
 		}
-		if len(a.spots) == maxAheadChunks { // some of its chunks have no spot
+		if len(a.spots) == maxEarlyChunks { // some of its chunks have no spot
 			f.skip = true
 			break
 		}
@@ -310,7 +310,7 @@ func (a *EarlyWriter) beginChunk(s *chunkSpot) file {
 
 	s.done = true
 	if f.f == nil {
-		f.skip = a.open == maxAheadOpen || a.createFile(f) != nil
+		f.skip = a.open == maxEarlyOpen || a.createFile(f) != nil
 	}
 	if f.skip {
 		return nil
@@ -320,7 +320,7 @@ func (a *EarlyWriter) beginChunk(s *chunkSpot) file {
 }
 
 // createFile makes a file. The caller holds a.mu.
-func (a *EarlyWriter) createFile(f *aheadFile) error {
+func (a *EarlyWriter) createFile(f *earlyFile) error {
 	at := a.temp.newPlace(nil)
 	made, err := at.dir.create(at.name, 0o600)
 	if err != nil {
@@ -333,7 +333,7 @@ func (a *EarlyWriter) createFile(f *aheadFile) error {
 
 // countWritten counts a chunk as written. If err is not nil, the file is left to
 // Apply.
-func (a *EarlyWriter) countWritten(f *aheadFile, err error) {
+func (a *EarlyWriter) countWritten(f *earlyFile, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.skip = f.skip || err != nil
@@ -343,7 +343,7 @@ func (a *EarlyWriter) countWritten(f *aheadFile, err error) {
 }
 
 // closeFile closes a file. The caller holds a.mu.
-func (a *EarlyWriter) closeFile(f *aheadFile) {
+func (a *EarlyWriter) closeFile(f *earlyFile) {
 	if f.f != nil {
 		f.skip = f.f.Close() != nil || f.skip
 		f.f = nil
@@ -380,7 +380,7 @@ func (a *EarlyWriter) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	a.w.ahead.CompareAndSwap(a, nil)
+	a.w.early.CompareAndSwap(a, nil)
 	for _, f := range a.files {
 		a.closeFile(f)
 		if f.dir != nil {

@@ -151,7 +151,7 @@ type Worktree struct {
 	clockAt   time.Duration // how far the file system's clock is ahead of Now
 	clockDev  uint64        // the device with this clock; 0: unknown
 
-	ahead atomic.Pointer[EarlyWriter] // nil: no WriteEarly is under way
+	early atomic.Pointer[EarlyWriter] // nil: no WriteEarly is under way
 
 	unrecorded *Unrecorded // nil: they are not counted
 }

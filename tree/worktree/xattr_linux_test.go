@@ -136,8 +136,8 @@ func TestStoreLargeXattrs(t *testing.T) {
 		if c.left != nil {
 			want = &LeftXattrsError{c.left}
 		}
-		if !reflect.DeepEqual(stored.Left, want) || stored.Stat.IsZero() != (want != nil) {
-			t.Errorf("%s: left out %v, stat %v, want %v", what, stored.Left, stored.Stat, want)
+		if !reflect.DeepEqual(stored.LeftXattrs, want) || stored.Stat.IsZero() != (want != nil) {
+			t.Errorf("%s: left out %v, stat %v, want %v", what, stored.LeftXattrs, stored.Stat, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ var (
 	ErrEmptyAlias = errors.New("it is empty")
 )
 
-// registerSettings adds the option -c to the help. [expand] removes it from the command
+// registerSettings adds the option -c to the help. [expandAliases] removes it from the command
 // line, because some commands have an option -c of their own.
 func registerSettings(flags *pflag.FlagSet) *[]string {
 	return flags.StringArrayP("config", "c", nil, "use `KEY=VALUE` for this command only, see 'kist help config'; several are possible, before the command")
@@ -94,9 +94,9 @@ func splitLine(e *Env, args []string) (*commandLine, error) {
 	return l, err
 }
 
-// expand applies the options -c, and replaces an alias by the words that it stands for. It
+// expandAliases applies the options -c, and replaces an alias by the words that it stands for. It
 // returns the arguments for root. If root needs them, it gets commands for all aliases.
-func expand(e *Env, root *cobra.Command, l *commandLine) ([]string, error) {
+func expandAliases(e *Env, root *cobra.Command, l *commandLine) ([]string, error) {
 	if l.err != nil {
 		return slices.Concat(l.before, l.rest, l.last), nil
 	}

@@ -26,7 +26,7 @@ func TestCommandOfLine(t *testing.T) {
 		{nil, ""},
 	} {
 		env := &Env{Getenv: func(string) string { return "" }}
-		args := env.Completion.settle(c.args)
+		args := env.Completion.requestArgs(c.args)
 		if got := readLine(env, args).commandName(); got != c.want {
 			t.Errorf("the command of %q is %q, want %q", c.args, got, c.want)
 		}

@@ -133,7 +133,7 @@ func (p *Progress) Transferred() func(transfer.Progress) {
 		return nil
 	}
 	return func(at transfer.Progress) {
-		p.Total(uint64(at.TotalObjects), uint64(at.TotalBytes))
-		p.Set(uint64(at.Objects), uint64(at.Bytes))
+		p.SetTotal(uint64(at.TotalObjects), uint64(at.TotalBytes))
+		p.SetDone(uint64(at.Objects), uint64(at.Bytes))
 	}
 }

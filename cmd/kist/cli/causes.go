@@ -351,9 +351,9 @@ func IsA[T error](err error) bool {
 // DetailLines is the most paths that an error lists.
 const DetailLines = 20
 
-// details returns the paths that an error is about, on lines of their own, unless its
+// pathsOfError returns the paths that an error is about, on lines of their own, unless its
 // message has them.
-func details(err error) string {
+func pathsOfError(err error) string {
 	var lines []string
 	var local *stage.LocalChangesError
 	var conflict *index.ConflictError

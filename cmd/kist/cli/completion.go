@@ -34,9 +34,9 @@ type completion struct {
 	dashed bool // "--" comes before the word to complete
 }
 
-// settle notes the request in args, the arguments of kist, and returns them in cobra's
+// requestArgs notes the request in args, the arguments of kist, and returns them in cobra's
 // form.
-func (c *completion) settle(args []string) []string {
+func (c *completion) requestArgs(args []string) []string {
 	if len(args) == 0 {
 		return args
 	}
@@ -62,7 +62,7 @@ func (c *completion) Offer(words []string) []cobra.Completion {
 		switch {
 		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, readable.IsDeceptive):
 		case strings.HasPrefix(word, "-") && !c.dashed:
-		case !c.quotes && (strings.HasPrefix(word, "~") || strings.ContainsFunc(word, special)):
+		case !c.quotes && (strings.HasPrefix(word, "~") || strings.ContainsFunc(word, isShellSpecial)):
 		default:
 			list = append(list, word)
 		}
@@ -70,8 +70,8 @@ func (c *completion) Offer(words []string) []cobra.Completion {
 	return list
 }
 
-// special reports whether a letter may mean something to a shell.
-func special(r rune) bool {
+// isShellSpecial reports whether a letter may mean something to a shell.
+func isShellSpecial(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:@%+,^~", r)
 }
 

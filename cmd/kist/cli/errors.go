@@ -105,7 +105,7 @@ func OutcomeOf(err error) Outcome {
 	if o.Kind == "" {
 		o.Kind = exitStatusOf(o.Exit).Kind
 	}
-	o.Message = inWords(err) + details(err)
+	o.Message = inWords(err) + pathsOfError(err)
 	if o.Exit == ExitInterrupted {
 		o.Message = "interrupted"
 	}
@@ -119,7 +119,7 @@ func (e *Env) Report(err error) int {
 	if o.quiet {
 		return o.Exit
 	}
-	if detail := err.Error() + details(err); e.Global.Verbose && detail != o.Message {
+	if detail := err.Error() + pathsOfError(err); e.Global.Verbose && detail != o.Message {
 		o.Detail = detail
 	}
 	SayOutcome(e, o)
@@ -181,7 +181,7 @@ func nearOption(cmd *cobra.Command, err error) error {
 			names = append(names, "--"+flag.Name)
 		}
 	})
-	return Meant(err, "--"+unknown.GetSpecifiedName(), names)
+	return HintSimilar(err, "--"+unknown.GetSpecifiedName(), names)
 }
 
 // instead has advice for commands of git in which -C is no folder.

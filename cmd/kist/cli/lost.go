@@ -45,7 +45,7 @@ func PassesOverLost(cmd *cobra.Command, e *Env) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e.Repo.Lost = NewLosses()
-		err := e.Repo.Lost.Pass(run(cmd, args))
+		err := e.Repo.Lost.PassOver(run(cmd, args))
 		lost := e.Repo.Lost.Err()
 		if lost == nil || err == nil || OutcomeOf(err).quiet {
 			return cmp.Or(lost, err)
@@ -57,8 +57,8 @@ func PassesOverLost(cmd *cobra.Command, e *Env) {
 
 func NewLosses() *Losses { return &Losses{all: map[lostAt]bool{}} }
 
-// Tip reports whether the commit of a branch or tag is lost, and notes it.
-func (l *Losses) Tip(ctx context.Context, r *kist.Repository, name string) bool {
+// IsTipLost reports whether the commit of a branch or tag is lost, and notes it.
+func (l *Losses) IsTipLost(ctx context.Context, r *kist.Repository, name string) bool {
 	_, _, err := r.ReadCommit(ctx, name)
 	key, lost := object.AbsentKey(err, object.ErrLost)
 	if lost {
@@ -67,8 +67,8 @@ func (l *Losses) Tip(ctx context.Context, r *kist.Repository, name string) bool 
 	return lost
 }
 
-// hook returns the function that receives the losses that a repository finds.
-func (l *Losses) hook() func(path string, key object.Key) {
+// noteFunc returns the function that receives the losses that a repository finds.
+func (l *Losses) noteFunc() func(path string, key object.Key) {
 	if l == nil {
 		return nil
 	}
@@ -85,21 +85,21 @@ func (l *Losses) Add(path string, key object.Key) {
 	}
 }
 
-// Begin sets the folder from which paths start, and clears the folders of has.
-func (l *Losses) Begin(base string) {
+// BeginAt sets the folder from which paths start, and clears the folders of inSkippedFolder.
+func (l *Losses) BeginAt(base string) {
 	if l != nil {
 		l.base, l.folders = base, map[string]bool{}
 	}
 }
 
-// BeginFolders begins to note folders, and returns the method has.
+// BeginFolders begins to note folders, and returns the method inSkippedFolder.
 func (l *Losses) BeginFolders() func(path string) bool {
-	l.Begin("")
-	return l.has
+	l.BeginAt("")
+	return l.inSkippedFolder
 }
 
-// has reports whether path is in a folder that was skipped since begin.
-func (l *Losses) has(path string) bool {
+// inSkippedFolder reports whether path is in a folder that was skipped since begin.
+func (l *Losses) inSkippedFolder(path string) bool {
 	if l == nil || len(l.folders) == 0 {
 		return false
 	}
@@ -111,9 +111,9 @@ func (l *Losses) has(path string) bool {
 	return false
 }
 
-// Pass notes err and returns nil if err is about a lost object. It returns all other errors,
+// PassOver notes err and returns nil if err is about a lost object. It returns all other errors,
 // and also that of a lost commit: no command can go on without it.
-func (l *Losses) Pass(err error) error {
+func (l *Losses) PassOver(err error) error {
 	key, lost := object.AbsentKey(err, object.ErrLost)
 	if !lost || key.Kind == object.KindCommit {
 		return err

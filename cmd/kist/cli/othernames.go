@@ -38,9 +38,9 @@ var otherNames = map[string]string{
 	"worktree":     "a second clone has a worktree of its own: kist clone DIR NEW",
 }
 
-// Meant returns err with a hint that has the names similar to a mistyped word, if there are
+// HintSimilar returns err with a hint that has the names similar to a mistyped word, if there are
 // some.
-func Meant(err error, word string, names []string) error {
+func HintSimilar(err error, word string, names []string) error {
 	near := nearest(word, names)
 	if len(near) == 0 {
 		return err
@@ -99,7 +99,7 @@ func (e *Env) nearName(err error) error {
 		for _, m := range registry.All(r) {
 			names = append(names, m.Name)
 		}
-		return Meant(err, remote.Name, names)
+		return HintSimilar(err, remote.Name, names)
 	}
 
 	name := strings.TrimPrefix(rev.Rev, "^")
@@ -113,5 +113,5 @@ func (e *Env) nearName(err error) error {
 	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
 		names = append(names, RefNames(r, below)...)
 	}
-	return Meant(err, name, names)
+	return HintSimilar(err, name, names)
 }

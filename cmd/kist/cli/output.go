@@ -49,8 +49,8 @@ func (r *Results) Flush() error {
 // Printf prints a result.
 func (e *Env) Printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
 
-// Tell prints the result of a command. It prints nothing with --quiet or --json.
-func (e *Env) Tell(format string, args ...any) {
+// PrintOutcome prints the result of a command. It prints nothing with --quiet or --json.
+func (e *Env) PrintOutcome(format string, args ...any) {
 	if !e.Global.Quiet && !e.Global.JSON {
 		e.Printf(format, args...)
 	}
@@ -59,14 +59,14 @@ func (e *Env) Tell(format string, args ...any) {
 // TellLines is tell for lines.
 func TellLines(e *Env, lines []string) {
 	for _, line := range lines {
-		e.Tell("%s\n", line)
+		e.PrintOutcome("%s\n", line)
 	}
 }
 
-// Show prints v with --json, and otherwise the text.
-func (e *Env) Show(v any, format string, args ...any) {
+// PrintOrJSON prints v with --json, and otherwise the text.
+func (e *Env) PrintOrJSON(v any, format string, args ...any) {
 	e.JSON(v)
-	e.Tell(format, args...)
+	e.PrintOutcome(format, args...)
 }
 
 // Would returns done, or after a dry run what the command would do: "deleted" or "would

@@ -65,7 +65,7 @@ func (e *Env) Progress(title string) *Progress {
 	ticker := time.NewTicker(interval)
 	go func() {
 		defer ticker.Stop()
-		p.run(ticker.C)
+		p.drawUntilStopped(ticker.C)
 	}()
 	return p
 }
@@ -82,8 +82,8 @@ func newProgress(s *screen, title string, begin time.Time) *Progress {
 	}
 }
 
-// Total sets the total numbers of items and bytes; 0 means unknown.
-func (p *Progress) Total(items, bytes uint64) {
+// SetTotal sets the total numbers of items and bytes; 0 means unknown.
+func (p *Progress) SetTotal(items, bytes uint64) {
 	if p != nil {
 		p.totalItems.Store(items)
 		p.totalBytes.Store(bytes)
@@ -98,8 +98,8 @@ func (p *Progress) Add(items, bytes uint64) {
 	}
 }
 
-// Set sets how many items and bytes are done.
-func (p *Progress) Set(items, bytes uint64) {
+// SetDone sets how many items and bytes are done.
+func (p *Progress) SetDone(items, bytes uint64) {
 	if p != nil {
 		p.items.Store(items)
 		p.bytes.Store(bytes)
@@ -113,8 +113,8 @@ func (p *Progress) Amounts() kist.Progress {
 		return nil
 	}
 	return func(done, total kist.Amount) {
-		p.Total(uint64(total.Files), uint64(total.Bytes))
-		p.Set(uint64(done.Files), uint64(done.Bytes))
+		p.SetTotal(uint64(total.Files), uint64(total.Bytes))
+		p.SetDone(uint64(done.Files), uint64(done.Bytes))
 	}
 }
 
@@ -134,7 +134,7 @@ func (p *Progress) Stop() {
 	p.screen.clear()
 }
 
-func (p *Progress) run(ticks <-chan time.Time) {
+func (p *Progress) drawUntilStopped(ticks <-chan time.Time) {
 	defer close(p.stopped)
 	for {
 		select {
@@ -145,7 +145,7 @@ func (p *Progress) run(ticks <-chan time.Time) {
 			case p.now != nil:
 				p.sendEvent(elapsed, false)
 			case elapsed >= progressDelay:
-				p.screen.show(p.line(elapsed))
+				p.screen.show(p.lineAfter(elapsed))
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (p *Progress) run(ticks <-chan time.Time) {
 // amountsNow has the amounts of a progress at one moment.
 type amountsNow struct{ items, bytes, totalItems, totalBytes uint64 }
 
-func (p *Progress) load() amountsNow {
+func (p *Progress) amounts() amountsNow {
 	return amountsNow{p.items.Load(), p.bytes.Load(), p.totalItems.Load(), p.totalBytes.Load()}
 }
 
@@ -176,9 +176,9 @@ func (n amountsNow) left(elapsed time.Duration) time.Duration {
 	return time.Duration(float64(elapsed) * float64(total-done) / float64(done)).Round(time.Second)
 }
 
-// line returns the text of the line after elapsed time.
-func (p *Progress) line(elapsed time.Duration) string {
-	n := p.load()
+// lineAfter returns the text of the line after elapsed time.
+func (p *Progress) lineAfter(elapsed time.Duration) string {
+	n := p.amounts()
 	done, total := n.share()
 
 	var b strings.Builder
@@ -216,7 +216,7 @@ type progressEvent struct {
 
 // sendEvent writes a line of JSON to standard error.
 func (p *Progress) sendEvent(elapsed time.Duration, last bool) {
-	n := p.load()
+	n := p.amounts()
 	e := progressEvent{
 		MessageType: "status", Step: p.title, SecondsElapsed: int64(elapsed.Seconds()), SecondsRemaining: int64(n.left(elapsed).Seconds()),
 		ItemsDone: n.items, TotalItems: n.totalItems, BytesDone: n.bytes, TotalBytes: n.totalBytes, StepDone: last,

@@ -13,15 +13,15 @@ func TestProgressLine(t *testing.T) {
 	s := newScreen(&bytes.Buffer{}, Terminal{})
 	p := newProgress(s, "adding", time.Time{})
 	p.Add(1200, 3<<20)
-	if got, want := p.line(time.Second), "adding  1,200  3.0 MiB  3.0 MiB/s"; got != want {
+	if got, want := p.lineAfter(time.Second), "adding  1,200  3.0 MiB  3.0 MiB/s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	p.Total(2400, 12<<20)
-	if got, want := p.line(3*time.Second), `adding  25 %  1,200 of 2,400  3.0 MiB  1.0 MiB/s  9s left`; got != want {
+	p.SetTotal(2400, 12<<20)
+	if got, want := p.lineAfter(3*time.Second), `adding  25 %  1,200 of 2,400  3.0 MiB  1.0 MiB/s  9s left`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	p.Set(5000, 24<<20) // a folder that grew since it was counted
-	if got := p.line(time.Second); !strings.Contains(got, "100 %") {
+	p.SetDone(5000, 24<<20) // a folder that grew since it was counted
+	if got := p.lineAfter(time.Second); !strings.Contains(got, "100 %") {
 		t.Errorf("above the total: %q, want 100 %%", got)
 	}
 }
@@ -32,7 +32,7 @@ func TestProgressShowsLateAndGoes(t *testing.T) {
 	begin := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	p := newProgress(s, "counting something for long", begin)
 	ticks := make(chan time.Time)
-	go p.run(ticks)
+	go p.drawUntilStopped(ticks)
 	ticks <- begin.Add(progressDelay / 2)
 	ticks <- begin.Add(progressDelay / 2) // received after the first was handled
 	if out.Len() > 0 {
@@ -77,9 +77,9 @@ func TestProgressOnlyOnTerminal(t *testing.T) {
 		}
 	}
 	var none *Progress
-	none.Total(1, 1)
+	none.SetTotal(1, 1)
 	none.Add(1, 1)
-	none.Set(1, 1)
+	none.SetDone(1, 1)
 	none.Stop()
 }
 
@@ -96,8 +96,8 @@ func TestProgressEvents(t *testing.T) {
 		env.Global.progress = progressJSON
 		change(env)
 		p := env.Progress("adding")
-		p.Total(4, 100)
-		p.Set(1, 25)
+		p.SetTotal(4, 100)
+		p.SetDone(1, 25)
 		p.Stop()
 		p.Stop()
 		lines := strings.SplitAfter(strings.TrimSuffix(stderr.String(), "\n"), "\n")
@@ -112,9 +112,9 @@ func TestProgressEvents(t *testing.T) {
 	p := newProgress(newScreen(&out, Terminal{}), "pushing", begin)
 	p.now = func() time.Time { return begin.Add(5 * time.Second) }
 	ticks := make(chan time.Time)
-	go p.run(ticks)
-	p.Total(0, 100)
-	p.Set(3, 40)
+	go p.drawUntilStopped(ticks)
+	p.SetTotal(0, 100)
+	p.SetDone(3, 40)
 	ticks <- begin.Add(4 * time.Second)
 	p.Stop()
 	want := `{"message_type":"status","step":"pushing","seconds_elapsed":4,"seconds_remaining":6,"percent_done":0.4,"items_done":3,"bytes_done":40,"total_bytes":100,"step_done":false}

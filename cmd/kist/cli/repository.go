@@ -131,7 +131,7 @@ func (e *Env) Options() (kist.Options, error) {
 		Host:    e.Hostname,
 		WorkDir: e.Dir,
 		Warn:    func(text string) { e.Warn("%s", text) },
-		Lost:    e.Repo.Lost.hook(),
+		Lost:    e.Repo.Lost.noteFunc(),
 		Backend: e.OpenBackend,
 		Retry:   RetryOptions(e),
 		Keys:    e.Identities(),

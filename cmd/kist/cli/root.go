@@ -1,7 +1,7 @@
 // Package cli is the frame of the command line: the process as commands see it, options, output,
 // errors, help, and the opening of a repository. The commands are in cmd/kist/commands.
 //
-// Commands use the process only through an [Env]. They print results with its Tell, Printf
+// Commands use the process only through an [Env]. They print results with its PrintOutcome, Printf
 // and JSON, and messages with its Info and Warn. They return errors. Only causes.go turns
 // an error into a message and an exit status.
 package cli
@@ -33,7 +33,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out
 
-	args = own.Completion.settle(args)
+	args = own.Completion.requestArgs(args)
 	endProfile := startProfile(&own)
 	ctx, endLog := startLog(ctx, &own, args)
 	status := runArguments(ctx, &own, out, args)
@@ -48,7 +48,7 @@ func runArguments(ctx context.Context, own *Env, out *Results, args []string) in
 	own.User, own.UserErr = loadUserConfig(own)
 	line := readLine(own, args)
 	root := NewRoot(own, line.commandName())
-	args, err := expand(own, root, line)
+	args, err := expandAliases(own, root, line)
 	own.color = own.User.Get(kist.KeyColor)
 	if err == nil {
 		err = execute(ctx, own, root, args)

@@ -395,7 +395,7 @@ func IsRange(rev string) bool {
 func OpenVersions(ctx context.Context, e *cli.Env, r *kist.Repository, also ...object.ID) (*versions.Index, error) {
 	p := e.Progress("indexing history")
 	defer p.Stop()
-	x, err := versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) }, also...)
+	x, err := versions.Open(ctx, r, func(commits int) { p.SetDone(uint64(commits), 0) }, also...)
 	if err == nil {
 		e.Repo.Damaged = append(e.Repo.Damaged, func() bool { return x.Damaged() != nil })
 	}

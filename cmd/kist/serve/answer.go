@@ -75,8 +75,8 @@ func (b slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// measured limits the size of a request and the pauses of its client, and counts the request.
-func (s *Server) measured(next http.Handler) http.Handler {
+// measureRequests limits the size of a request and the pauses of its client, and counts the request.
+func (s *Server) measureRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		a := &answer{ResponseWriter: w, conn: http.NewResponseController(w), route: "refused"}
@@ -94,7 +94,7 @@ func (s *Server) measured(next http.Handler) http.Handler {
 			took := time.Since(began)
 			s.metrics.end(a.route, a.code, a.written, took)
 			if s.o.Requests != nil {
-				s.o.Requests(fmt.Sprintf("%s %q %s %s %d %d %s", s.client(r), a.user, r.Method, r.URL.EscapedPath(), a.code, a.written, took.Round(time.Microsecond)))
+				s.o.Requests(fmt.Sprintf("%s %q %s %s %d %d %s", s.clientAddress(r), a.user, r.Method, r.URL.EscapedPath(), a.code, a.written, took.Round(time.Microsecond)))
 			}
 		}()
 		next.ServeHTTP(a, r)
@@ -104,15 +104,15 @@ func (s *Server) measured(next http.Handler) http.Handler {
 	})
 }
 
-// limited refuses requests of a client that sends too many, and requests beyond maxRequests.
-func (s *Server) limited(next http.Handler) http.Handler {
+// limitRequests refuses requests of a client that sends too many, and requests beyond maxRequests.
+func (s *Server) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at := s.client(r)
-		if !s.rates.allow(at) {
+		at := s.clientAddress(r)
+		if !s.rates.countEvent(at) {
 			s.site.Fail(w, r, httpError{http.StatusTooManyRequests, "too many requests"})
 			return
 		}
-		leave, err := s.requests.take(network(at).String())
+		leave, err := s.requests.takePlace(network(at).String())
 		if err != nil {
 			s.site.Fail(w, r, err)
 			return

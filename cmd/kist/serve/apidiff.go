@@ -33,7 +33,7 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 		return nil, err
 	}
 	v := diffJSON{To: to.Commit, Changes: []changeJSON{}}
-	from, err := s.before(ctx, to, q.Get("from"))
+	from, err := s.commitBefore(ctx, to, q.Get("from"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 	return v, nil
 }
 
-// before returns the commit of a revision, or if that is "" the first parent of to. Without a
+// commitBefore returns the commit of a revision, or if that is "" the first parent of to. Without a
 // parent, the result has no tree.
-func (s *Site) before(ctx context.Context, to *Commit, rev string) (*Commit, error) {
+func (s *Site) commitBefore(ctx context.Context, to *Commit, rev string) (*Commit, error) {
 	switch {
 	case rev != "":
 		return s.Open(ctx, rev)

@@ -24,7 +24,7 @@ type history struct {
 func (s *Site) History(ctx context.Context, use func(*versions.Index) error) error {
 	s.history.mu.Lock()
 	defer s.history.mu.Unlock()
-	names, err := s.names()
+	names, err := s.namesVersion()
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (s *Site) History(ctx context.Context, use func(*versions.Index) error) err
 	return use(s.history.index)
 }
 
-// names returns a text that changes whenever a name moves.
-func (s *Site) names() (string, error) {
+// namesVersion returns a text that changes whenever a name moves.
+func (s *Site) namesVersion() (string, error) {
 	head, err := s.Repo.Refs().Head()
 	if err != nil {
 		return "", err

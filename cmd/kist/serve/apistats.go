@@ -44,7 +44,7 @@ func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
 	}
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()
-	names, err := s.names()
+	names, err := s.namesVersion()
 	if err == nil {
 		var volumes []volume.Info
 		volumes, err = s.Repo.Objects().Volumes(ctx)

@@ -73,8 +73,8 @@ func (p *Proxy) trusts(at netip.Addr) bool {
 	return false
 }
 
-// client returns the address of the client, behind the proxies.
-func (s *Server) client(r *http.Request) netip.Addr {
+// clientAddress returns the address of the client, behind the proxies.
+func (s *Server) clientAddress(r *http.Request) netip.Addr {
 	c := connectionOf(r)
 	at := c.client.Addr()
 	if !c.unix && !s.o.Proxy.trusts(at) {
@@ -137,8 +137,8 @@ func (s *Server) userOfLogin(r *http.Request) (access.User, error) {
 	if !ok {
 		return access.User{}, nil
 	}
-	client := s.client(r)
-	v, err := s.o.Users.verify(r.Context(), network(client).String(), name, password, func() (func(bool), bool) { return s.failures.reserve(client) })
+	client := s.clientAddress(r)
+	v, err := s.o.Users.verify(r.Context(), network(client).String(), name, password, func() (func(bool), bool) { return s.failures.reserveEvent(client) })
 	if err != nil {
 		s.o.Log("users: " + err.Error())
 	}

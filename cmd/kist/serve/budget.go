@@ -57,8 +57,8 @@ func Work(most time.Duration) Budget {
 // cheap is the budget of requests for files and for facts at hand.
 func cheap(*http.Request) Budget { return Budget{} }
 
-// budgeted gives each request its budget.
-func (s *Server) budgeted(budget func(*http.Request) Budget, next http.Handler) http.Handler {
+// giveBudgets gives each request its budget.
+func (s *Server) giveBudgets(budget func(*http.Request) Budget, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := budget(r)
 		if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
@@ -69,7 +69,7 @@ func (s *Server) budgeted(budget func(*http.Request) Budget, next http.Handler) 
 			defer stop()
 			r = r.WithContext(ctx)
 		}
-		leave, err := s.enter(r, b.Place)
+		leave, err := s.enterSlot(r, b.Place)
 		if err != nil {
 			s.site.Fail(w, r, err)
 			return
@@ -86,20 +86,20 @@ func (s *Server) budgeted(budget func(*http.Request) Budget, next http.Handler) 
 	})
 }
 
-// enter waits for a place of a sort until the context of the request ends. Leave may be called
+// enterSlot waits for a place of a sort until the context of the request ends. Leave may be called
 // more than once.
-func (s *Server) enter(r *http.Request, sort Slot) (leave func(), err error) {
+func (s *Server) enterSlot(r *http.Request, sort Slot) (leave func(), err error) {
 	if sort == Cheap {
 		return func() {}, nil
 	}
 	client := "user " + access.UserOf(r.Context()).Name
 	if client == "user " {
-		client = network(s.client(r)).String()
+		client = network(s.clientAddress(r)).String()
 	}
 	if sort == Archive {
-		leave, err = s.archives.take(client)
+		leave, err = s.archives.takePlace(client)
 	} else {
-		leave, err = s.costly.wait(r.Context(), client)
+		leave, err = s.costly.awaitPlace(r.Context(), client)
 	}
 	if err == nil {
 		leave = sync.OnceFunc(leave)

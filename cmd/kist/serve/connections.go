@@ -24,8 +24,8 @@ type connections struct {
 // working is the turn of a connection with a request under way.
 const working = 0
 
-// note follows the state of a connection. It is the hook of [http.Server].
-func (c *connections) note(conn net.Conn, state http.ConnState) {
+// noteState follows the state of a connection. It is the hook of [http.Server].
+func (c *connections) noteState(conn net.Conn, state http.ConnState) {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	client, own := netip.Addr{}, false // of a Unix socket
 	if err == nil {
@@ -36,7 +36,7 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 	_, known := c.of[client][conn]
 	switch state {
 	case http.StateNew:
-		c.admit(client, own, conn)
+		c.admitConn(client, own, conn)
 	case http.StateActive:
 		if known {
 			c.of[client][conn] = working
@@ -47,15 +47,15 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 			c.of[client][conn] = c.turn
 		}
 	default:
-		c.forget(client, conn)
+		c.forgetConn(client, conn)
 	}
 }
 
-// admit adds a new connection. Beyond a limit, it closes the one that waits longest: one of
+// admitConn adds a new connection. Beyond a limit, it closes the one that waits longest: one of
 // the same client, or of the client with the most connections. If none waits, it closes the new
 // one. Own means that the address has a single client. The caller holds c.mu.
-func (c *connections) admit(client netip.Addr, own bool, conn net.Conn) {
-	if own && len(c.of[client]) >= c.each && !c.end(client) || c.count >= c.all && !c.end(c.largest()) {
+func (c *connections) admitConn(client netip.Addr, own bool, conn net.Conn) {
+	if own && len(c.of[client]) >= c.each && !c.closeLongest(client) || c.count >= c.all && !c.closeLongest(c.largestClient()) {
 		closeNow(conn)
 		return
 	}
@@ -70,8 +70,8 @@ func (c *connections) admit(client netip.Addr, own bool, conn net.Conn) {
 	c.count++
 }
 
-// largest returns the client with the most connections. The caller holds c.mu.
-func (c *connections) largest() (most netip.Addr) {
+// largestClient returns the client with the most connections. The caller holds c.mu.
+func (c *connections) largestClient() (most netip.Addr) {
 	n := -1
 	for client, list := range c.of {
 		if len(list) > n {
@@ -81,9 +81,9 @@ func (c *connections) largest() (most netip.Addr) {
 	return most
 }
 
-// end closes the connection of a client that waits longest, and reports whether there is one.
+// closeLongest closes the connection of a client that waits longest, and reports whether there is one.
 // The caller holds c.mu.
-func (c *connections) end(client netip.Addr) bool {
+func (c *connections) closeLongest(client netip.Addr) bool {
 	var oldest net.Conn
 	for conn, turn := range c.of[client] {
 		if turn != working && (oldest == nil || turn < c.of[client][oldest]) {
@@ -93,7 +93,7 @@ func (c *connections) end(client netip.Addr) bool {
 	if oldest == nil {
 		return false
 	}
-	c.forget(client, oldest)
+	c.forgetConn(client, oldest)
 	closeNow(oldest)
 	return true
 }
@@ -106,8 +106,8 @@ func closeNow(conn net.Conn) {
 	conn.Close()
 }
 
-// forget removes a connection. The caller holds c.mu.
-func (c *connections) forget(client netip.Addr, conn net.Conn) {
+// forgetConn removes a connection. The caller holds c.mu.
+func (c *connections) forgetConn(client netip.Addr, conn net.Conn) {
 	if _, ok := c.of[client][conn]; !ok {
 		return
 	}

@@ -19,7 +19,7 @@ func (s *Server) LimitConnections(all, each int) { s.open.all, s.open.each = all
 
 // TakeCostly takes a place of a user for costly requests.
 func (s *Server) TakeCostly(user string) error {
-	_, err := s.costly.take("user " + user)
+	_, err := s.costly.takePlace("user " + user)
 	return err
 }
 
@@ -35,7 +35,7 @@ func (u *Users) OtherCost(name string) (int, error) {
 // ReserveGuesses reserves guesses of passwords by one address until one is refused.
 func (s *Server) ReserveGuesses() (settle []func(failed bool)) {
 	for {
-		one, ok := s.failures.reserve(netip.Addr{})
+		one, ok := s.failures.reserveEvent(netip.Addr{})
 		if !ok {
 			return settle
 		}

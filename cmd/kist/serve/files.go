@@ -35,8 +35,8 @@ func filesBudget(r *http.Request) Budget {
 	return Budget{}
 }
 
-// files serves the raw content of files, lists folders, and sends folders as archives.
-func (s *Server) files(w http.ResponseWriter, r *http.Request) {
+// serveFiles serves the raw content of files, lists folders, and sends folders as archives.
+func (s *Server) serveFiles(w http.ResponseWriter, r *http.Request) {
 	if !readOnly(w, r) {
 		return
 	}
@@ -105,7 +105,7 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 			return
 		}
 		file := object.NewContentReader(r.Context(), c.Objects, e)
-		if err := s.check(r, &e, file); err != nil {
+		if err := s.checkReadable(r, &e, file); err != nil {
 			s.site.Fail(w, r, err)
 			return
 		}
@@ -135,9 +135,9 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 	}
 }
 
-// check returns an error if a part of a file was purged, or if its start is damaged. The
+// checkReadable returns an error if a part of a file was purged, or if its start is damaged. The
 // caller runs it before the status line is sent, while an error status is still possible.
-func (s *Server) check(r *http.Request, e *object.Entry, file *object.ContentReader) error {
+func (s *Server) checkReadable(r *http.Request, e *object.Entry, file *object.ContentReader) error {
 	purged, err := s.site.Repo.Purged(r.Context(), e)
 	err = cmp.Or(err, purged)
 	if err == nil && e.Size > 0 && r.Method == http.MethodGet && r.Header.Get("Range") == "" {

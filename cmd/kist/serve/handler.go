@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// handler returns the handler of all requests: the checks, then those of [Server.Handle].
-func (s *Server) handler() http.Handler {
+// allHandlers returns the handler of all requests: the checks, then those of [Server.Handle].
+func (s *Server) allHandlers() http.Handler {
 	var h http.Handler = s.mux
 	h = http.NewCrossOriginProtection().Handler(h)
 	h = s.authenticate(h)
 	h = s.checkHost(h)
-	h = s.limited(h)
+	h = s.limitRequests(h)
 	h = secure(h)
-	return s.measured(s.recovered(h))
+	return s.measureRequests(s.recoverPanics(h))
 }
 
 // secure sets the headers that each answer has. A handler may replace them.
@@ -34,8 +34,8 @@ func secure(next http.Handler) http.Handler {
 	})
 }
 
-// recovered logs the panic of a handler and breaks its answer off. The server goes on.
-func (s *Server) recovered(next http.Handler) http.Handler {
+// recoverPanics logs the panic of a handler and breaks its answer off. The server goes on.
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()

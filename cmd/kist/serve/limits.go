@@ -47,13 +47,13 @@ func network(at netip.Addr) netip.Addr {
 	return all.Addr()
 }
 
-// of returns the events of an address. The caller holds r.mu.
-func (r *rates) of(at netip.Addr) *client {
+// clientAt returns the events of an address. The caller holds r.mu.
+func (r *rates) clientAt(at netip.Addr) *client {
 	at = network(at)
 	c := r.clients[at]
 	if c == nil {
 		if len(r.clients) >= maxClients {
-			r.forget()
+			r.forgetClients()
 		}
 		if r.clients == nil {
 			r.clients = map[netip.Addr]*client{}
@@ -64,9 +64,9 @@ func (r *rates) of(at netip.Addr) *client {
 	return c
 }
 
-// forget drops the addresses that used nothing of their burst, or all if there are none. The
+// forgetClients drops the addresses that used nothing of their burst, or all if there are none. The
 // caller holds r.mu.
-func (r *rates) forget() {
+func (r *rates) forgetClients() {
 	for at, c := range r.clients {
 		if c.held == 0 && c.Tokens() >= float64(r.burst) {
 			delete(r.clients, at)
@@ -77,23 +77,23 @@ func (r *rates) forget() {
 	}
 }
 
-// allow counts an event, and reports whether the limit allows it.
-func (r *rates) allow(at netip.Addr) bool {
+// countEvent counts an event, and reports whether the limit allows it.
+func (r *rates) countEvent(at netip.Addr) bool {
 	if r.every == 0 {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.of(at).Allow()
+	return r.clientAt(at).Allow()
 }
 
-// reserve holds an event that may follow, and reports whether the limit allows it. The caller
+// reserveEvent holds an event that may follow, and reports whether the limit allows it. The caller
 // ends the reservation with settle, which counts the event if it happened. So simultaneous
 // events cannot be more than the limit allows.
-func (r *rates) reserve(at netip.Addr) (settle func(happened bool), ok bool) {
+func (r *rates) reserveEvent(at netip.Addr) (settle func(happened bool), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.of(at)
+	c := r.clientAt(at)
 	if c.Tokens()-float64(c.held) < 1 {
 		return nil, false
 	}
@@ -124,16 +124,16 @@ var (
 	errOwnPlace = httpError{http.StatusTooManyRequests, "too many requests at once"}
 )
 
-// take takes a place for a client until the caller calls leave. The error is errOwnPlace if the
+// takePlace takes a place for a client until the caller calls leave. The error is errOwnPlace if the
 // client has all of its places, and errBusy if all others are taken.
-func (p *slots) take(client string) (leave func(), err error) {
+func (p *slots) takePlace(client string) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.tryTake(client)
+	return p.takeFree(client)
 }
 
-// tryTake is take for a caller that holds p.mu.
-func (p *slots) tryTake(client string) (leave func(), err error) {
+// takeFree is take for a caller that holds p.mu.
+func (p *slots) takeFree(client string) (leave func(), err error) {
 	switch {
 	case p.of[client] >= p.each:
 		return nil, errOwnPlace
@@ -145,14 +145,14 @@ func (p *slots) tryTake(client string) (leave func(), err error) {
 	}
 	p.taken++
 	p.of[client]++
-	return func() { p.leave(client) }, nil
+	return func() { p.freePlace(client) }, nil
 }
 
-// wait is take, but it waits for a place until ctx ends.
-func (p *slots) wait(ctx context.Context, client string) (leave func(), err error) {
+// awaitPlace is take, but it waits for a place until ctx ends.
+func (p *slots) awaitPlace(ctx context.Context, client string) (leave func(), err error) {
 	for {
 		p.mu.Lock()
-		leave, err = p.tryTake(client)
+		leave, err = p.takeFree(client)
 		if err == nil {
 			p.mu.Unlock()
 			return leave, nil
@@ -171,8 +171,8 @@ func (p *slots) wait(ctx context.Context, client string) (leave func(), err erro
 	}
 }
 
-// leave frees a place.
-func (p *slots) leave(client string) {
+// freePlace frees a place.
+func (p *slots) freePlace(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken--

@@ -80,7 +80,7 @@ func New(r *kist.Repository, o Options) *Server {
 		s.rates = rates{every: time.Second / time.Duration(o.Rate), burst: 10 * o.Rate}
 	}
 	s.handle("/healthz", cheap, http.HandlerFunc(s.healthz))
-	s.handle(filesPrefix, filesBudget, http.HandlerFunc(s.files))
+	s.handle(filesPrefix, filesBudget, http.HandlerFunc(s.serveFiles))
 	s.Handle("/metrics", func(*http.Request) Budget { return Work(metricsTime) }, http.HandlerFunc(s.metricsPage))
 	s.handleAPI()
 	return s
@@ -102,7 +102,7 @@ func (s *Server) Handle(pattern string, budget func(*http.Request) Budget, h htt
 // handle is Handle for a handler that checks the access of all visitors itself.
 func (s *Server) handle(pattern string, budget func(*http.Request) Budget, h http.Handler) {
 	s.routes = append(s.routes, pattern)
-	h = s.budgeted(budget, h)
+	h = s.giveBudgets(budget, h)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if a, ok := w.(*answer); ok {
 			a.route = pattern
@@ -117,10 +117,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server := &http.Server{
-		Handler:           s.handler(),
+		Handler:           s.allHandlers(),
 		BaseContext:       func(net.Listener) context.Context { return alive },
 		ConnContext:       withConnection,
-		ConnState:         s.open.note,
+		ConnState:         s.open.noteState,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

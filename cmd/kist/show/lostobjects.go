@@ -35,14 +35,14 @@ func PrintLost(ctx context.Context, env *cli.Env, r *kist.Repository, name strin
 	}
 	for i, gap := range list {
 		if i == ShownProblems {
-			env.Tell("%s; --json shows all\n", cli.AndMore(uint64(len(list)-i)))
+			env.PrintOutcome("%s; --json shows all\n", cli.AndMore(uint64(len(list)-i)))
 			break
 		}
 		by := ""
 		if gap.Who != "" {
 			by = ", by " + cli.Printable(gap.Who)
 		}
-		env.Tell("accepted as lost: %s %s%s\n", gap.Key.Kind, gap.Key.ID, by)
+		env.PrintOutcome("accepted as lost: %s %s%s\n", gap.Key.Kind, gap.Key.ID, by)
 		PrintAffected(ctx, env, r, gap.Commits, gap.Paths)
 	}
 }

@@ -54,7 +54,7 @@ func NewLocksJSON(l transfer.LockResult) *locksJSON {
 // TellLocks prints the number of locks that a push renewed.
 func TellLocks(env *cli.Env, l transfer.LockResult) {
 	if l.Renewed > 0 {
-		env.Tell("renewed the locks of %s; all %s are locked until %s or longer\n",
+		env.PrintOutcome("renewed the locks of %s; all %s are locked until %s or longer\n",
 			readable.Plural(uint64(l.Renewed), "file", "files"), readable.FormatCount(uint64(l.Files)), l.Until.Local().Format("2006-01-02 15:04"))
 	}
 }
@@ -82,20 +82,20 @@ func (m RefMove) Tell(env *cli.Env, from, to string) {
 	if m.Status == transfer.StatusDeleted {
 		arrow = cli.Printable(cli.ShortRef(to))
 	}
-	env.Tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[m.Status == transfer.StatusForced])
+	env.PrintOutcome(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[m.Status == transfer.StatusForced])
 }
 
 // TellTransferred prints how much was sent or received.
 func TellTransferred(env *cli.Env, verb string, objects, bytes int64, records int) {
 	if records > 0 {
-		env.Tell("%s %s about expired or held commits\n", verb, readable.Plural(uint64(records), "record", "records"))
+		env.PrintOutcome("%s %s about expired or held commits\n", verb, readable.Plural(uint64(records), "record", "records"))
 	}
 	if objects > 0 {
-		env.Tell("%s %s, %s\n", verb, readable.Plural(uint64(objects), "object", "objects"), readable.FormatSize(uint64(bytes)))
+		env.PrintOutcome("%s %s, %s\n", verb, readable.Plural(uint64(objects), "object", "objects"), readable.FormatSize(uint64(bytes)))
 	}
 }
 
 // TellUpstream prints the new upstream of a branch.
 func TellUpstream(env *cli.Env, branch, upstream string) {
-	env.Tell("branch %s now follows %s\n", cli.QuoteArg(branch), cli.QuoteArg(upstream))
+	env.PrintOutcome("branch %s now follows %s\n", cli.QuoteArg(branch), cli.QuoteArg(upstream))
 }

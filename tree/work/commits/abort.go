@@ -41,7 +41,7 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 	if s.Untouched() {
 		return s.abortUntouched(ctx)
 	}
-	if err := s.settle(ctx, head); err != nil {
+	if err := s.completeKilled(ctx, head); err != nil {
 		return err
 	}
 	from := head.ID
@@ -64,12 +64,12 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 		return errors.Join(s.partial, r.Publish(ctx, operation.ClearState))
 	}
 	err = s.switchTo(ctx, from, s.Start, func(tx *kist.Tx) {
-		s.goBack(tx, head)
-		if !s.unstashes() { // otherwise the stash is still to be applied
+		s.noteReturn(tx, head)
+		if !s.mustUnstash() { // otherwise the stash is still to be applied
 			operation.ClearState(tx)
 		}
 	})
-	if err == nil && s.unstashes() {
+	if err == nil && s.mustUnstash() {
 		err = s.abortUntouched(ctx)
 	}
 	return errors.Join(s.partial, err)
@@ -77,10 +77,10 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 
 // abortUntouched ends a rebase that has not moved HEAD, and applies its stash.
 func (s *sequence) abortUntouched(ctx context.Context) error {
-	if !s.unstashes() {
+	if !s.mustUnstash() {
 		return s.r.Publish(ctx, operation.ClearState)
 	}
-	err := s.Unstash(ctx, s.r, s.noteEnd)
+	err := s.Unstash(ctx, s.r, s.noteNoOperation)
 	if err == nil && !s.ended {
 		err = s.r.Publish(ctx, operation.ClearState)
 	}
@@ -104,7 +104,7 @@ func (s *sequence) undoUnstash(ctx context.Context, head object.ID) error {
 	tx := s.r.Begin(volume.SessionOptions{})
 	defer tx.Close()
 
-	merged, err := m.over(ctx, s.r, s.r.Unpurged(tx), at.Tree)
+	merged, err := m.mergeOver(ctx, s.r, s.r.Unpurged(tx), at.Tree)
 	if err != nil || len(merged.Conflicts) > 0 {
 		return err
 	}
@@ -143,15 +143,15 @@ func (s *sequence) switchTree(ctx context.Context, tips checkout.Tips) error {
 	return err
 }
 
-// goBack notes that HEAD moves to Start, and in a rebase to its branch.
-func (s *sequence) goBack(tx *kist.Tx, head refs.Head) {
+// noteReturn notes that HEAD moves to Start, and in a rebase to its branch.
+func (s *sequence) noteReturn(tx *kist.Tx, head refs.Head) {
 	if s.Operation != operation.Rebasing {
-		s.setHead(tx, head, headMove{s.Start, string(s.Operation) + ": back to where it began"})
+		s.noteHeadMove(tx, head, headMove{s.Start, string(s.Operation) + ": back to where it began"})
 		return
 	}
 	branch, ok := refs.BranchOf(s.Branch)
 	if !ok {
-		s.setHead(tx, head, headMove{s.Start, "rebase (abort): returning to " + s.Start.String()})
+		s.noteHeadMove(tx, head, headMove{s.Start, "rebase (abort): returning to " + s.Start.String()})
 		return
 	}
 

@@ -103,7 +103,7 @@ func tryCommit(ctx context.Context, tx *kist.Tx, o CommitOptions) (*CommitResult
 		return nil, err
 	}
 	p := &draftCommit{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
-	return p.finish(ctx, r)
+	return p.commitAndMove(ctx, r)
 }
 
 // mayBeSame reports whether a commit without changes is allowed.
@@ -137,13 +137,13 @@ type draftCommit struct {
 	files *stage.Prepared // edits that idx has and the stored index may not have; nil: there are none
 }
 
-// finish makes the commit and moves HEAD to it.
-func (p *draftCommit) finish(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
+// commitAndMove makes the commit and moves HEAD to it.
+func (p *draftCommit) commitAndMove(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
 	if err := index.Unresolved(p.idx.Conflicts()); err != nil {
 		return nil, err
 	}
 
-	c, old, err := p.draft(ctx, r)
+	c, old, err := p.newCommit(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (p *draftCommit) finish(ctx context.Context, r *kist.Repository) (*CommitRe
 		}
 	}
 
-	id, err := p.publish(ctx, r, c)
+	id, err := p.publishCommit(ctx, r, c)
 	if err != nil {
 		return nil, err
 	}
@@ -196,9 +196,9 @@ func (p *draftCommit) finish(ctx context.Context, r *kist.Repository) (*CommitRe
 	return result, nil
 }
 
-// draft returns the new commit, without its tree, and the commit to compare it
+// newCommit returns the new commit, without its tree, and the commit to compare it
 // with, zero if there is none.
-func (p *draftCommit) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
+func (p *draftCommit) newCommit(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
 	c = kist.NewCommit(r, tree.Info{}, p.Message, p.head.ID)
 	c.Host = cmp.Or(p.Host, c.Host)
 	if !p.head.ID.IsZero() {
@@ -270,8 +270,8 @@ func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, e
 	return !known.Complete(), nil
 }
 
-// publish stores c, moves HEAD to it, and ends the step at hand.
-func (p *draftCommit) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
+// publishCommit stores c, moves HEAD to it, and ends the step at hand.
+func (p *draftCommit) publishCommit(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
 	if err := kist.SignCommit(ctx, r, c); err != nil {
 		return object.ID{}, err
 	}
@@ -288,7 +288,7 @@ func (p *draftCommit) publish(ctx context.Context, r *kist.Repository, c *object
 		next.Doing, next.To = "", id
 		operation.SetState(p.tx, next)
 	}
-	p.tx.MoveHead(p.head, id, p.reason(c))
+	p.tx.MoveHead(p.head, id, p.reflogReason(c))
 
 	if p.files == nil { // otherwise the index that is written has the new trees
 		p.tx.NoteStep(func(ctx context.Context) error {
@@ -316,8 +316,8 @@ func (p *draftCommit) keepTrees(ctx context.Context, r *kist.Repository) {
 	}
 }
 
-// reason returns the text for the reflog.
-func (p *draftCommit) reason(c *object.Commit) string {
+// reflogReason returns the text for the reflog.
+func (p *draftCommit) reflogReason(c *object.Commit) string {
 	what := "commit"
 	switch {
 	case p.Amend:

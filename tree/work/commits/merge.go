@@ -157,7 +157,7 @@ func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o Mer
 		if o.Discard {
 			return m.theirs, nil
 		}
-		base, err := newBaseFinder(r, rw).tree(ctx, bases)
+		base, err := newBaseFinder(r, rw).mergedTree(ctx, bases)
 		if o.Unrelated && errors.Is(err, object.ErrExpired) { // merge as if there were no common history
 			m.needs = nil
 			return object.ID{}, nil
@@ -256,8 +256,8 @@ type threeWay struct {
 	empty bool
 }
 
-// over merges m with the tree ours, in the store alone.
-func (m *threeWay) over(ctx context.Context, r *kist.Repository, rw object.ReadWriter, ours object.ID) (*tree.MergeResult, error) {
+// mergeOver merges m with the tree ours, in the store alone.
+func (m *threeWay) mergeOver(ctx context.Context, r *kist.Repository, rw object.ReadWriter, ours object.ID) (*tree.MergeResult, error) {
 	base, err := m.base(ctx, rw)
 	if err != nil {
 		return nil, err
@@ -305,7 +305,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 func mergeTrees(ctx context.Context, tx *kist.Tx, m *threeWay) ([]tree.Conflict, error) {
 	r := tx.Repository()
 	rw := r.Unpurged(tx)
-	merged, err := m.over(ctx, r, rw, m.ours)
+	merged, err := m.mergeOver(ctx, r, rw, m.ours)
 	if err != nil {
 		return nil, err
 	}

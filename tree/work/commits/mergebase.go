@@ -56,13 +56,13 @@ func (c *countedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 	return c.Reader.Get(ctx, key)
 }
 
-// tree returns the merged tree of several merge bases, zero for none.
-func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, error) {
+// mergedTree returns the merged tree of several merge bases, zero for none.
+func (f *baseFinder) mergedTree(ctx context.Context, bases []object.ID) (object.ID, error) {
 	if len(bases) == 0 {
 		return object.ID{}, nil
 	}
 
-	id, err := f.commit(ctx, bases)
+	id, err := f.mergeAll(ctx, bases)
 	if errors.Is(err, ErrTooManyBases) {
 		return object.ID{}, ErrTooManyBases // without the commit at which the search ended
 	}
@@ -70,7 +70,7 @@ func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, er
 		return object.ID{}, err
 	}
 
-	c, err := f.read(ctx, id)
+	c, err := f.readUsable(ctx, id)
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -78,8 +78,8 @@ func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, er
 	return c.Tree, nil
 }
 
-// read reads a commit and checks that its content can be used.
-func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, error) {
+// readUsable reads a commit and checks that its content can be used.
+func (f *baseFinder) readUsable(ctx context.Context, id object.ID) (*object.Commit, error) {
 	c, err := object.ReadCommit(ctx, f.graph, id)
 	if err != nil {
 		return nil, err
@@ -87,21 +87,21 @@ func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, er
 	return c, kist.CheckUsableBase(ctx, f.r, id)
 }
 
-// commit returns one commit for one or more merge bases. It merges the oldest
+// mergeAll returns one commit for one or more merge bases. It merges the oldest
 // two first.
-func (f *baseFinder) commit(ctx context.Context, bases []object.ID) (object.ID, error) {
+func (f *baseFinder) mergeAll(ctx context.Context, bases []object.ID) (object.ID, error) {
 	id := bases[len(bases)-1]
 	for _, next := range slices.Backward(bases[:len(bases)-1]) {
 		var err error
-		if id, err = f.merge(ctx, id, next); err != nil {
+		if id, err = f.mergeTwo(ctx, id, next); err != nil {
 			return id, err
 		}
 	}
 	return id, nil
 }
 
-// merge makes a virtual merge commit of two others.
-func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, error) {
+// mergeTwo makes a virtual merge commit of two others.
+func (f *baseFinder) mergeTwo(ctx context.Context, a, b object.ID) (object.ID, error) {
 	if id, ok := f.done[[2]object.ID{a, b}]; ok {
 		return id, nil
 	}
@@ -114,17 +114,17 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 		return object.ID{}, err
 	}
 
-	base, err := f.tree(ctx, bases)
+	base, err := f.mergedTree(ctx, bases)
 	if err != nil {
 		return object.ID{}, err
 	}
 
-	ours, err := f.read(ctx, a)
+	ours, err := f.readUsable(ctx, a)
 	if err != nil {
 		return object.ID{}, err
 	}
 
-	theirs, err := f.read(ctx, b)
+	theirs, err := f.readUsable(ctx, b)
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -133,7 +133,7 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 		return object.ID{}, err
 	}
 
-	root, err := f.settle(ctx, merged)
+	root, err := f.resolveAlone(ctx, merged)
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -148,10 +148,10 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 	return id, err
 }
 
-// settle resolves conflicts without a user. A text keeps its conflict markers,
+// resolveAlone resolves conflicts without a user. A text keeps its conflict markers,
 // so that it equals neither side. Anything else becomes as it was before either
 // side changed it.
-func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID, error) {
+func (f *baseFinder) resolveAlone(ctx context.Context, m *tree.MergeResult) (object.ID, error) {
 	if len(m.Conflicts) == 0 {
 		return m.Tree.ID, nil
 	}
@@ -186,7 +186,7 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 		switch e := set[path]; {
 		case e == nil:
 			err = editor.Remove(ctx, path)
-		case !f.fits(ctx, m.Tree.ID, path):
+		case !f.canExist(ctx, m.Tree.ID, path):
 		case tree.IsDir(e) && !whole[path]:
 			err = editor.SetDir(ctx, path, *e)
 		default:
@@ -204,8 +204,8 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 	return info.ID, err
 }
 
-// fits reports whether a path can exist in a tree: no parent is a file.
-func (f *baseFinder) fits(ctx context.Context, root object.ID, path string) bool {
+// canExist reports whether a path can exist in a tree: no parent is a file.
+func (f *baseFinder) canExist(ctx context.Context, root object.ID, path string) bool {
 	dir, _ := tree.Split(path)
 	e, err := tree.Find(ctx, f.rw, root, dir)
 	return err == nil && tree.IsDir(&e) || errors.Is(err, tree.ErrNotExist)

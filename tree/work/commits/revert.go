@@ -80,14 +80,14 @@ func begin(ctx context.Context, r *kist.Repository, op operation.Operation, do o
 	}
 	s.Parent = o.Parent
 	if o.NoCommit {
-		return s.apply(ctx, operation.StepsOf(do, o.Commits))
+		return s.applyUncommitted(ctx, operation.StepsOf(do, o.Commits))
 	}
 	s.Rest = operation.StepsOf(do, o.Commits)
-	return s.run(ctx)
+	return s.runSteps(ctx)
 }
 
-// apply carries out steps without commits, over the index.
-func (s *sequence) apply(ctx context.Context, steps []operation.Step) (*StepsResult, error) {
+// applyUncommitted carries out steps without commits, over the index.
+func (s *sequence) applyUncommitted(ctx context.Context, steps []operation.Step) (*StepsResult, error) {
 	for i, step := range steps {
 		head, at, err := compare.HeadCommit(ctx, s.r)
 		if err != nil {
@@ -98,7 +98,7 @@ func (s *sequence) apply(ctx context.Context, steps []operation.Step) (*StepsRes
 			return s.result, err
 		}
 		s.Rest = []operation.Step{step}
-		done, err := s.write(ctx, head, at, ours)
+		done, err := s.mergeNextStep(ctx, head, at, ours)
 		if err != nil {
 			return s.result, err
 		}
@@ -190,7 +190,7 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 	if err != nil {
 		return nil, err
 	}
-	if err := s.settle(ctx, head); err != nil {
+	if err := s.completeKilled(ctx, head); err != nil {
 		return nil, err
 	}
 
@@ -199,7 +199,7 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 	case s.Stopped:
 		done, err = Commit(ctx, r, CommitOptions{Brief: o.Brief, step: true})
 	case s.Doing == operation.Edit:
-		err = s.amend(ctx)
+		err = s.amendHead(ctx)
 	}
 	switch {
 	case errors.Is(err, ErrNothingToCommit):
@@ -216,11 +216,11 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 	}
 
 	s.Doing, s.Stopped = "", false
-	return s.run(ctx)
+	return s.runSteps(ctx)
 }
 
-// amend adds the staged changes to HEAD's commit and ends the step.
-func (s *sequence) amend(ctx context.Context) error {
+// amendHead adds the staged changes to HEAD's commit and ends the step.
+func (s *sequence) amendHead(ctx context.Context) error {
 	_, c, err := compare.HeadCommit(ctx, s.r)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func Skip(ctx context.Context, r *kist.Repository, op operation.Operation, o Ste
 	if err != nil {
 		return nil, err
 	}
-	if err := s.settle(ctx, head); err != nil {
+	if err := s.completeKilled(ctx, head); err != nil {
 		return nil, err
 	}
 
@@ -274,7 +274,7 @@ func Skip(ctx context.Context, r *kist.Repository, op operation.Operation, o Ste
 			return nil, err
 		}
 	}
-	return s.run(ctx)
+	return s.runSteps(ctx)
 }
 
 // resume returns the sequence of the operation in progress, and HEAD.

@@ -68,28 +68,28 @@ type sequence struct {
 // stash is recorded already. The reflog shows onto as the name of state.Onto.
 func RunSteps(ctx context.Context, r *kist.Repository, state operation.State, onto string, o StepOptions) (*StepsResult, error) {
 	s := &sequence{r: r, State: state, StepOptions: o, result: &StepsResult{}, onto: onto, recorded: !state.Stash.IsZero()}
-	return s.run(ctx)
+	return s.runSteps(ctx)
 }
 
-// run carries out the remaining steps until one has to wait for the user.
-func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
+// runSteps carries out the remaining steps until one has to wait for the user.
+func (s *sequence) runSteps(ctx context.Context) (*StepsResult, error) {
 	if !s.To.IsZero() { // an earlier run was killed
-		if err := s.move(ctx, nil); err != nil {
+		if err := s.moveToBuilt(ctx, nil); err != nil {
 			return s.result, err
 		}
 	}
 
-	for len(s.Rest) > 0 || s.begins() {
+	for len(s.Rest) > 0 || s.mustMoveOnto() {
 		var err error
 		switch {
 		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Reword:
-			err = s.reword(ctx)
-		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Edit, s.does(operation.Break):
-			err = s.stop(ctx)
-		case s.does(operation.Exec):
-			err = s.exec(ctx)
+			err = s.rewordHead(ctx)
+		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Edit, s.isNext(operation.Break):
+			err = s.waitForUser(ctx)
+		case s.isNext(operation.Exec):
+			err = s.execCommand(ctx)
 		default:
-			err = s.advance(ctx)
+			err = s.advanceSteps(ctx)
 		}
 		if err != nil || !s.result.Stopped.IsZero() {
 			for _, step := range s.Rest {
@@ -101,31 +101,31 @@ func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
 		}
 	}
 
-	if s.unstashes() {
-		err := s.Unstash(ctx, s.r, s.end)
+	if s.mustUnstash() {
+		err := s.Unstash(ctx, s.r, s.noteStepsDone)
 		if err != nil && !stage.IsPartial(err) {
 			return s.result, errors.Join(s.partial, err)
 		}
 		s.partial = errors.Join(s.partial, err)
 	}
 	if !s.ended {
-		if err := s.r.Publish(ctx, s.end); err != nil {
+		if err := s.r.Publish(ctx, s.noteStepsDone); err != nil {
 			return s.result, err
 		}
 	}
 	return s.result, s.partial
 }
 
-// does reports whether the next step is do. It is false until a rebase has moved HEAD to Onto.
-func (s *sequence) does(do operation.Action) bool {
-	return len(s.Rest) > 0 && s.Rest[0].Do == do && !s.begins()
+// isNext reports whether the next step is do. It is false until a rebase has moved HEAD to Onto.
+func (s *sequence) isNext(do operation.Action) bool {
+	return len(s.Rest) > 0 && s.Rest[0].Do == do && !s.mustMoveOnto()
 }
 
-// begins reports whether s is a rebase whose HEAD must still move to Onto.
-func (s *sequence) begins() bool { return s.Operation == operation.Rebasing && s.Left.IsZero() }
+// mustMoveOnto reports whether s is a rebase whose HEAD must still move to Onto.
+func (s *sequence) mustMoveOnto() bool { return s.Operation == operation.Rebasing && s.Left.IsZero() }
 
-// unstashes reports whether s must apply a stash before it ends.
-func (s *sequence) unstashes() bool { return s.Unstash != nil && !s.Stash.IsZero() }
+// mustUnstash reports whether s must apply a stash before it ends.
+func (s *sequence) mustUnstash() bool { return s.Unstash != nil && !s.Stash.IsZero() }
 
 // built are finished steps whose commits no name reaches yet.
 type built struct {
@@ -145,25 +145,25 @@ type headMove struct {
 	reason string
 }
 
-// advance carries out the next steps that have no conflicts. If there are none, it
+// advanceSteps carries out the next steps that have no conflicts. If there are none, it
 // writes the conflicts of the next step.
-func (s *sequence) advance(ctx context.Context) error {
+func (s *sequence) advanceSteps(ctx context.Context) error {
 	before := s.State
 	var b *built
 	err := s.r.Update(ctx, func(tx *kist.Tx) (err error) {
-		b, err = s.build(ctx, tx)
+		b, err = s.buildSteps(ctx, tx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(b.rest) == len(s.Rest) && !s.begins() {
-		return s.conflict(ctx)
+	if len(b.rest) == len(s.Rest) && !s.mustMoveOnto() {
+		return s.writeConflict(ctx)
 	}
 
 	s.To, s.Rest = b.tip, b.rest
-	if err := s.move(ctx, b.moves); err != nil {
-		return s.restore(ctx, before, err)
+	if err := s.moveToBuilt(ctx, b.moves); err != nil {
+		return s.restoreState(ctx, before, err)
 	}
 
 	s.result.Nothing = append(s.result.Nothing, b.nothing...)
@@ -192,9 +192,9 @@ func dropped(rest []operation.Step) []operation.Step {
 	return rest
 }
 
-// build makes the commits of the next steps up to a conflict, and notes that HEAD is
+// buildSteps makes the commits of the next steps up to a conflict, and notes that HEAD is
 // to move to the last one.
-func (s *sequence) build(ctx context.Context, tx *kist.Tx) (*built, error) {
+func (s *sequence) buildSteps(ctx context.Context, tx *kist.Tx) (*built, error) {
 	head, c, err := compare.HeadCommit(ctx, s.r)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (s *sequence) build(ctx context.Context, tx *kist.Tx) (*built, error) {
 	}
 
 	b := &built{rest: s.Rest, tip: head.ID, c: c, needs: []object.ID{head.ID}, skipped: idx.Skipped()}
-	if s.begins() {
+	if s.mustMoveOnto() {
 		b.tip = s.Onto
 		b.moves = []headMove{{s.Onto, "rebase (start): checkout " + s.onto}}
 		if b.c, err = object.ReadCommit(ctx, s.r.Objects(), s.Onto); err != nil {
@@ -229,14 +229,14 @@ func (s *sequence) build(ctx context.Context, tx *kist.Tx) (*built, error) {
 			break
 		}
 	}
-	if len(b.rest) == len(s.Rest) && !s.begins() {
+	if len(b.rest) == len(s.Rest) && !s.mustMoveOnto() {
 		return b, nil
 	}
 
 	next := s.State
 	next.To, next.Rest = b.tip, b.rest
 	tx.NeedUsable(b.needs...)
-	if s.begins() {
+	if s.mustMoveOnto() {
 		tx.SetSpecial(refs.OrigHead, s.Start)
 	}
 	operation.SetState(tx, next)
@@ -269,7 +269,7 @@ func (s *sequence) buildStep(ctx context.Context, tx *kist.Tx, b *built) (bool, 
 	}
 
 	rw := s.r.Unpurged(tx)
-	merged, err := m.over(ctx, s.r, rw, b.c.Tree)
+	merged, err := m.mergeOver(ctx, s.r, rw, b.c.Tree)
 	if err != nil || len(merged.Conflicts) > 0 {
 		return false, err
 	}
@@ -287,11 +287,11 @@ func (s *sequence) buildStep(ctx context.Context, tx *kist.Tx, b *built) (bool, 
 		}
 	}
 
-	return true, s.commit(ctx, tx, b, m, merged.Tree)
+	return true, s.commitStep(ctx, tx, b, m, merged.Tree)
 }
 
-// commit makes the commit of the next step, with a merged tree.
-func (s *sequence) commit(ctx context.Context, tx *kist.Tx, b *built, m *threeWay, merged tree.Info) error {
+// commitStep makes the commit of the next step, with a merged tree.
+func (s *sequence) commitStep(ctx context.Context, tx *kist.Tx, b *built, m *threeWay, merged tree.Info) error {
 	do := b.rest[0].Do
 	c := kist.NewCommit(s.r, merged, m.state.Message, b.tip)
 	switch {
@@ -314,14 +314,14 @@ func (s *sequence) commit(ctx context.Context, tx *kist.Tx, b *built, m *threeWa
 	}
 
 	b.c, b.rest = c, b.rest[1:]
-	b.moves = append(b.moves, headMove{b.tip, s.reason(do, c)})
+	b.moves = append(b.moves, headMove{b.tip, s.reflogReason(do, c)})
 	unsigned := s.Operation == operation.Rebasing && len(m.from.Signature) > 0 && len(c.Signature) == 0
 	b.commits = append(b.commits, &CommitResult{ID: b.tip, Commit: c, Unsigned: unsigned})
 	return nil
 }
 
-// reason returns the reason of a new commit for the reflog.
-func (s *sequence) reason(do operation.Action, c *object.Commit) string {
+// reflogReason returns the reason of a new commit for the reflog.
+func (s *sequence) reflogReason(do operation.Action, c *object.Commit) string {
 	what := string(s.Operation)
 	if s.Operation == operation.Rebasing {
 		what = fmt.Sprintf("rebase (%s)", do)
@@ -341,8 +341,8 @@ func (s *sequence) mergeOf(ctx context.Context, step operation.Step, at *object.
 	return m, err
 }
 
-// move brings worktree, index and HEAD to the commit To.
-func (s *sequence) move(ctx context.Context, moves []headMove) error {
+// moveToBuilt brings worktree, index and HEAD to the commit To.
+func (s *sequence) moveToBuilt(ctx context.Context, moves []headMove) error {
 	head, err := s.r.Refs().Head()
 	if err != nil {
 		return err
@@ -351,24 +351,24 @@ func (s *sequence) move(ctx context.Context, moves []headMove) error {
 	moves = append(slices.Clone(moves), headMove{s.To, string(s.Operation) + ": continued"})
 	return s.switchTo(ctx, head.ID, s.To, func(tx *kist.Tx) {
 		for _, m := range moves {
-			s.setHead(tx, head, m)
+			s.noteHeadMove(tx, head, m)
 			head.ID = m.id
 			if s.Operation == operation.Rebasing {
 				head.Branch = ""
 			}
 		}
 		s.Left, s.To, s.recorded = s.To, object.ID{}, true
-		if len(s.Rest) == 0 && !s.unstashes() {
-			s.end(tx)
+		if len(s.Rest) == 0 && !s.mustUnstash() {
+			s.noteStepsDone(tx)
 		} else {
 			operation.SetState(tx, s.State)
 		}
 	})
 }
 
-// setHead notes a move of HEAD's branch, or in a rebase of HEAD alone. If another process moved
+// noteHeadMove notes a move of HEAD's branch, or in a rebase of HEAD alone. If another process moved
 // HEAD meanwhile, a detached one stays where that put it, and so does the branch.
-func (s *sequence) setHead(tx *kist.Tx, head refs.Head, m headMove) {
+func (s *sequence) noteHeadMove(tx *kist.Tx, head refs.Head, m headMove) {
 	switch {
 	case s.Operation == operation.Rebasing && head.Branch != "":
 		tx.SetHead(refs.Head{ID: m.id}, m.reason)
@@ -377,9 +377,9 @@ func (s *sequence) setHead(tx *kist.Tx, head refs.Head, m headMove) {
 	}
 }
 
-// restore puts back the recorded state before a step that did not begin because local
+// restoreState puts back the recorded state before a step that did not begin because local
 // changes are in its way.
-func (s *sequence) restore(ctx context.Context, before operation.State, err error) error {
+func (s *sequence) restoreState(ctx context.Context, before operation.State, err error) error {
 	if !errors.Is(err, stage.ErrLocalChanges) {
 		return err
 	}
@@ -395,14 +395,14 @@ func (s *sequence) saveState(ctx context.Context) error {
 	return s.r.Publish(ctx, func(tx *kist.Tx) { operation.SetState(tx, s.State) })
 }
 
-// conflict writes the next step, which has conflicts, to the worktree.
-func (s *sequence) conflict(ctx context.Context) error {
+// writeConflict writes the next step, which has conflicts, to the worktree.
+func (s *sequence) writeConflict(ctx context.Context) error {
 	head, c, err := compare.HeadCommit(ctx, s.r)
 	if err != nil {
 		return err
 	}
 	step, rest := s.Rest[0], s.Rest[1:]
-	done, err := s.write(ctx, head, c, c.Tree)
+	done, err := s.mergeNextStep(ctx, head, c, c.Tree)
 	if err != nil {
 		return err
 	}
@@ -420,9 +420,9 @@ func (s *sequence) conflict(ctx context.Context) error {
 	return nil
 }
 
-// write merges the next step into the worktree and the index, whose tree is ours. The
+// mergeNextStep merges the next step into the worktree and the index, whose tree is ours. The
 // recorded state has the step as the next one until that is done.
-func (s *sequence) write(ctx context.Context, head refs.Head, at *object.Commit, ours object.ID) (*MergeResult, error) {
+func (s *sequence) mergeNextStep(ctx context.Context, head refs.Head, at *object.Commit, ours object.ID) (*MergeResult, error) {
 	before := s.State
 	m, err := s.mergeOf(ctx, s.Rest[0], at)
 	if err != nil {
@@ -440,15 +440,15 @@ func (s *sequence) write(ctx context.Context, head refs.Head, at *object.Commit,
 	m.noCommit = s.noCommit
 	done, err := merge(ctx, s.r, m)
 	if done == nil {
-		return nil, s.restore(ctx, before, err)
+		return nil, s.restoreState(ctx, before, err)
 	}
 	s.partial = errors.Join(s.partial, err)
 	s.recorded = true
 	return done, nil
 }
 
-// reword lets the user edit the message of HEAD's commit.
-func (s *sequence) reword(ctx context.Context) error {
+// rewordHead lets the user edit the message of HEAD's commit.
+func (s *sequence) rewordHead(ctx context.Context) error {
 	head, c, err := compare.HeadCommit(ctx, s.r)
 	if err != nil {
 		return err
@@ -470,15 +470,15 @@ func (s *sequence) reword(ctx context.Context) error {
 				return err
 			}
 		}
-		s.setHead(tx, head, headMove{id, s.reason(operation.Reword, &changed)})
+		s.noteHeadMove(tx, head, headMove{id, s.reflogReason(operation.Reword, &changed)})
 		s.Rest = rest
 		operation.SetState(tx, s.State)
 		return nil
 	})
 }
 
-// stop records that HEAD's commit waits for the user's changes.
-func (s *sequence) stop(ctx context.Context) error {
+// waitForUser records that HEAD's commit waits for the user's changes.
+func (s *sequence) waitForUser(ctx context.Context) error {
 	head, err := s.r.Refs().Head()
 	if err != nil {
 		return err
@@ -488,11 +488,11 @@ func (s *sequence) stop(ctx context.Context) error {
 	return s.saveState(ctx)
 }
 
-// exec runs the command of the next step. Until it succeeds and leaves no changes, HEAD's
+// execCommand runs the command of the next step. Until it succeeds and leaves no changes, HEAD's
 // commit waits for the user: so a command that was killed does not run again.
-func (s *sequence) exec(ctx context.Context) error {
+func (s *sequence) execCommand(ctx context.Context) error {
 	command := s.Rest[0].Command
-	if err := s.stop(ctx); err != nil {
+	if err := s.waitForUser(ctx); err != nil {
 		return err
 	}
 	status, err := s.Run(ctx, command)
@@ -525,16 +525,16 @@ func (s *sequence) exec(ctx context.Context) error {
 	return s.saveState(ctx)
 }
 
-// end notes that all steps are done. A rebase moves its branch to HEAD's commit.
-func (s *sequence) end(tx *kist.Tx) {
+// noteStepsDone notes that all steps are done. A rebase moves its branch to HEAD's commit.
+func (s *sequence) noteStepsDone(tx *kist.Tx) {
 	if s.Branch != "" {
 		tx.NoteStep(s.returnToBranch)
 	}
-	s.noteEnd(tx)
+	s.noteNoOperation(tx)
 }
 
-// noteEnd notes that no operation is in progress any more.
-func (s *sequence) noteEnd(tx *kist.Tx) {
+// noteNoOperation notes that no operation is in progress any more.
+func (s *sequence) noteNoOperation(tx *kist.Tx) {
 	operation.ClearState(tx)
 	tx.NoteStep(func(context.Context) error {
 		s.ended = true
@@ -577,15 +577,15 @@ func showChanges(ctx context.Context, r *kist.Repository, c *CommitResult) error
 	return ctx.Err()
 }
 
-// unfinished reports whether a process was killed while it wrote the next step.
-func (s *sequence) unfinished(head refs.Head) bool {
+// wasKilled reports whether a process was killed while it wrote the next step.
+func (s *sequence) wasKilled(head refs.Head) bool {
 	return s.Doing == "" && s.To.IsZero() && head.ID == s.Left && len(s.Rest) > 0 && s.Rest[0].Do.Merges()
 }
 
-// settle completes a step that a killed process wrote. It makes no commit, so the step
+// completeKilled completes a step that a killed process wrote. It makes no commit, so the step
 // waits for the user.
-func (s *sequence) settle(ctx context.Context, head refs.Head) error {
-	if !s.unfinished(head) {
+func (s *sequence) completeKilled(ctx context.Context, head refs.Head) error {
+	if !s.wasKilled(head) {
 		return nil
 	}
 	at, err := object.ReadCommit(ctx, s.r.Objects(), head.ID)
@@ -593,17 +593,17 @@ func (s *sequence) settle(ctx context.Context, head refs.Head) error {
 		return err
 	}
 
-	written, err := s.written(ctx, at)
+	written, err := s.isInIndex(ctx, at)
 	if err != nil {
 		return err
 	}
 	if written {
-		err = s.adopt(ctx, at)
+		err = s.noteStepWaits(ctx, at)
 	} else {
 		var ours object.ID
 		s.noCommit = true
 		if ours, err = writeIndex(ctx, s.r); err == nil {
-			_, err = s.write(ctx, head, at, ours)
+			_, err = s.mergeNextStep(ctx, head, at, ours)
 		}
 	}
 	if err == nil {
@@ -612,9 +612,9 @@ func (s *sequence) settle(ctx context.Context, head refs.Head) error {
 	return err
 }
 
-// written reports whether the next step, which was killed, is in the index: it was clean
+// isInIndex reports whether the next step, which was killed, is in the index: it was clean
 // before, except for steps without a commit.
-func (s *sequence) written(ctx context.Context, at *object.Commit) (bool, error) {
+func (s *sequence) isInIndex(ctx context.Context, at *object.Commit) (bool, error) {
 	idx, err := s.r.Index()
 	if err != nil || len(idx.Conflicts()) > 0 || s.Rest[0].Do == operation.Apply {
 		return err == nil && len(idx.Conflicts()) > 0, err
@@ -626,8 +626,8 @@ func (s *sequence) written(ctx context.Context, at *object.Commit) (bool, error)
 	return false, err
 }
 
-// adopt records that the next step, which is in the index, waits for the user.
-func (s *sequence) adopt(ctx context.Context, at *object.Commit) error {
+// noteStepWaits records that the next step, which is in the index, waits for the user.
+func (s *sequence) noteStepWaits(ctx context.Context, at *object.Commit) error {
 	m, err := s.mergeOf(ctx, s.Rest[0], at)
 	if err != nil {
 		return err

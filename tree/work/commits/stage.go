@@ -76,18 +76,18 @@ func stageAndCommit(ctx context.Context, tx *kist.Tx, add stage.AddOptions, o Co
 	}
 
 	p := &draftCommit{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
-	if !files.Changes() {
+	if !files.HasChanges() {
 		if !o.mayBeSame(state) && surelySame(ctx, r) {
 			return files.Result, nil, ErrNothingToCommit
 		}
-		result, err := p.finish(ctx, r)
+		result, err := p.commitAndMove(ctx, r)
 		return files.Result, result, err
 	}
 	if err := files.Apply(); err != nil {
 		return nil, nil, err
 	}
 	p.files = files
-	result, err := p.finish(ctx, r)
+	result, err := p.commitAndMove(ctx, r)
 	if err != nil && !files.Saved() {
 		files.NoteIndex(tx)
 		if serr := tx.Publish(ctx); serr != nil {

@@ -191,7 +191,7 @@ func (d *deletion) compare(ctx context.Context) (*index.Index, error) {
 		return nil, err
 	}
 	extra := nestedIn(d.dir)
-	for _, s := range slices.Concat(files.Result.Skipped, files.Result.Special) {
+	for _, s := range slices.Concat(files.Result.Skipped, files.Result.NeverStored) {
 		extra = append(extra, s.Path)
 	}
 	if len(extra) > 0 {

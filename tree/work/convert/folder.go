@@ -93,7 +93,7 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 	if err := checkComplete(s.real, im.idx); err != nil {
 		return err
 	}
-	im.result.Skipped, im.result.Special = files.Result.Skipped, files.Result.Special
+	im.result.Skipped, im.result.Special = files.Result.Skipped, files.Result.NeverStored
 	for _, path := range nestedIn(dir) {
 		im.result.Special = append(im.result.Special, object.Skipped{Path: path, Reason: worktree.Nested.String()})
 	}

@@ -28,14 +28,14 @@ const (
 
 // Branch is a branch with its pending changes. It is safe for concurrent use.
 type Branch struct {
-	c    *Changes
-	name string
+	changes *Changes
+	name    string
 
 	mu      sync.Mutex   // held while the branch changes or is committed; guards the following
 	base    checkout.Tip // the commit that the changes apply to
 	saved   object.ID    // the commit of the last checkpoint; zero: none
 	info    tree.Info    // the tree with all changes
-	mem     *object.Memory
+	memory  *object.Memory
 	journal *journal // nil: no changes since the last checkpoint
 	touched touched
 	stopped bool
@@ -43,14 +43,14 @@ type Branch struct {
 
 	view atomic.Pointer[compare.Side]
 	activity
-	timer *time.Timer
-	warns string // the last warning, which is not repeated
+	timer       *time.Timer
+	lastWarning string // the last warning, which is not repeated
 }
 
 // doubts are the open questions after a failure.
 type doubts struct {
-	doubt bool         // the last checkpoint failed: the ref may have another value than ref
-	half  checkout.Tip // the worktree may have parts of this commit, to which the branch did not move; zero: none
+	savedUnsure bool         // the last checkpoint failed: the ref may have another value than ref
+	halfMoved   checkout.Tip // the worktree may have parts of this commit, to which the branch did not move; zero: none
 }
 
 // activity shows how long a branch has been quiet.
@@ -65,9 +65,9 @@ type touched struct {
 	paths map[string]refs.Who
 }
 
-// load returns a branch, with the changes that are on disk.
-func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
-	b := &Branch{c: c, name: name}
+// loadBranch returns a branch, with the changes that are on disk.
+func (c *Changes) loadBranch(ctx context.Context, name string) (*Branch, error) {
+	b := &Branch{changes: c, name: name}
 	b.reset(checkout.Tip{}, tree.Info{})
 	path := c.journalPath(name)
 	base, _, ops, cut, found, err := readJournal(path)
@@ -78,13 +78,13 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 		return nil, err
 	}
 	if b.saved.IsZero() && !found {
-		return b, b.refresh(ctx)
+		return b, b.followTip(ctx)
 	}
 
-	err = b.startAt(ctx, base)
+	err = b.loadCheckpoint(ctx, base)
 	if errors.Is(err, object.ErrNotFound) && b.saved.IsZero() { // the branch was reset, and gc removed the commit
 		if base, err = tipOf(c.repo, name); err == nil {
-			err = b.startAt(ctx, base)
+			err = b.loadCheckpoint(ctx, base)
 		}
 	}
 	if err != nil {
@@ -94,19 +94,19 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 		ops, cut = nil, false
 	}
 	if cut {
-		c.o.Warn(fmt.Sprintf("branch %s: the last change was not written completely, and was not confirmed; the journal stays as %s.cut", name, path))
+		c.options.Warn(fmt.Sprintf("branch %s: the last change was not written completely, and was not confirmed; the journal stays as %s.cut", name, path))
 		if err := copyFile(path, path+".cut"); err != nil {
 			return nil, err
 		}
 	}
-	if err := putChunks(ctx, b.mem.Over(c.repo.Objects()), ops); err != nil {
+	if err := putChunks(ctx, b.memory.Over(c.repo.Objects()), ops); err != nil {
 		return nil, err
 	}
-	if err := b.apply(ctx, ops); err != nil {
+	if err := b.applyOps(ctx, ops); err != nil {
 		return nil, err
 	}
 	for _, o := range ops {
-		b.touched.add(o)
+		b.touched.addOp(o)
 	}
 	if found { // make one checkpoint of all changes, and a new journal
 		if err := b.checkpoint(ctx, nil, ""); err != nil {
@@ -116,16 +116,16 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 			return nil, err
 		}
 	}
-	b.show()
+	b.updateView()
 	return b, nil
 }
 
-// startAt sets the state to that of the last checkpoint, or of the commit base if there is
+// loadCheckpoint sets the state to that of the last checkpoint, or of the commit base if there is
 // none.
-func (b *Branch) startAt(ctx context.Context, base object.ID) error {
+func (b *Branch) loadCheckpoint(ctx context.Context, base object.ID) error {
 	at := base
 	if !b.saved.IsZero() {
-		c, err := object.ReadCommit(ctx, b.c.repo.Objects(), b.saved)
+		c, err := object.ReadCommit(ctx, b.changes.repo.Objects(), b.saved)
 		if err != nil {
 			return err
 		}
@@ -133,73 +133,73 @@ func (b *Branch) startAt(ctx context.Context, base object.ID) error {
 		if len(c.Parents) > 0 {
 			base = c.Parents[0]
 		}
-		b.touched.users = authors(c)
+		b.touched.users = authorsOf(c)
 	}
 	var err error
-	if b.base, err = b.treeOf(ctx, base); err != nil {
+	if b.base, err = b.tipOfCommit(ctx, base); err != nil {
 		return err
 	}
-	now, err := b.treeOf(ctx, at)
+	now, err := b.tipOfCommit(ctx, at)
 	if err != nil {
 		return err
 	}
 	if !b.saved.IsZero() { // a kill may have interrupted the move to it
-		b.half = now
+		b.halfMoved = now
 	}
-	b.info, err = b.stat(ctx, now.Tree)
+	b.info, err = b.totalsOf(ctx, now.Tree)
 	return err
 }
 
-// treeOf returns a commit with its tree. Both are zero for a branch without a commit.
-func (b *Branch) treeOf(ctx context.Context, commit object.ID) (checkout.Tip, error) {
+// tipOfCommit returns a commit with its tree. Both are zero for a branch without a commit.
+func (b *Branch) tipOfCommit(ctx context.Context, commit object.ID) (checkout.Tip, error) {
 	if commit.IsZero() {
 		return checkout.Tip{}, nil
 	}
-	c, err := object.ReadCommit(ctx, b.c.repo.Objects(), commit)
+	c, err := object.ReadCommit(ctx, b.changes.repo.Objects(), commit)
 	if err != nil {
 		return checkout.Tip{}, err
 	}
 	return checkout.Tip{Commit: commit, Tree: c.Tree}, nil
 }
 
-// stat returns the totals of a tree.
-func (b *Branch) stat(ctx context.Context, id object.ID) (tree.Info, error) {
+// totalsOf returns the totals of a tree.
+func (b *Branch) totalsOf(ctx context.Context, id object.ID) (tree.Info, error) {
 	if id.IsZero() {
 		return tree.Info{}, nil
 	}
-	return tree.Stat(ctx, b.c.repo.Objects(), id)
+	return tree.Stat(ctx, b.changes.repo.Objects(), id)
 }
 
 // reset sets the state of a branch without pending changes.
 func (b *Branch) reset(base checkout.Tip, info tree.Info) {
 	b.base, b.info = base, info
-	b.saved, b.mem, b.journal = object.ID{}, object.NewMemory(), nil
+	b.saved, b.memory, b.journal = object.ID{}, object.NewMemory(), nil
 	b.touched = touched{paths: map[string]refs.Who{}}
-	b.show()
+	b.updateView()
 }
 
-// show makes the present tree visible to readers.
-func (b *Branch) show() {
-	b.view.Store(&compare.Side{Tree: b.info.ID, Objects: b.mem.Over(b.c.repo.Contents())})
+// updateView makes the present tree visible to readers.
+func (b *Branch) updateView() {
+	b.view.Store(&compare.Side{Tree: b.info.ID, Objects: b.memory.Over(b.changes.repo.Contents())})
 }
 
 // hasChanges reports whether there are changes. The caller holds b.mu.
 func (b *Branch) hasChanges() bool { return !b.saved.IsZero() || b.journal != nil }
 
-// refresh sets the state to the tip of the branch if there are no changes. The caller holds b.mu.
-func (b *Branch) refresh(ctx context.Context) error {
+// followTip sets the state to the tip of the branch if there are no changes. The caller holds b.mu.
+func (b *Branch) followTip(ctx context.Context) error {
 	if b.hasChanges() {
 		return nil
 	}
-	tip, err := tipOf(b.c.repo, b.name)
+	tip, err := tipOf(b.changes.repo, b.name)
 	if err != nil || tip == b.base.Commit && !(tip.IsZero() && b.info.ID.IsZero()) {
 		return err
 	}
-	base, err := b.treeOf(ctx, tip)
+	base, err := b.tipOfCommit(ctx, tip)
 	if err != nil {
 		return err
 	}
-	info, err := b.stat(ctx, base.Tree)
+	info, err := b.totalsOf(ctx, base.Tree)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 // View returns the tree of the branch with its pending changes. Errors are those of reading the branch.
 func (b *Branch) View(ctx context.Context) (compare.Side, error) {
 	if b.mu.TryLock() { // otherwise the branch is changing: the last state is good enough
-		err := b.refresh(ctx)
+		err := b.followTip(ctx)
 		b.mu.Unlock()
 		if err != nil {
 			return compare.Side{}, err
@@ -222,27 +222,27 @@ func (b *Branch) View(ctx context.Context) (compare.Side, error) {
 // Name returns the short name of the branch.
 func (b *Branch) Name() string { return b.name }
 
-// Uploading notes that a change is on its way, so that the branch is not committed before it
+// BeginUpload notes that a change is on its way, so that the branch is not committed before it
 // arrives. The caller calls the returned function in the end.
-func (b *Branch) Uploading() func() {
+func (b *Branch) BeginUpload() func() {
 	b.busy.Add(1)
 	return func() {
-		b.last.Store(b.c.repo.Options().Now().UnixNano())
+		b.last.Store(b.changes.repo.Options().Now().UnixNano())
 		b.busy.Add(-1)
 	}
 }
 
 // Edit collects the parts of one change. They happen together, or not at all.
 type Edit struct {
-	Before compare.Side // the branch before the change
-	ops    []op
-	big    bool
+	Before          compare.Side // the branch before the change
+	ops             []op
+	needsCheckpoint bool
 }
 
 // Set sets the entry at a path: a file, or a folder with everything in it.
 func (e *Edit) Set(path string, entry object.Entry) {
 	if entry.Type == object.TypeDir && !entry.Content.IsZero() {
-		e.big = true // the journal does not have its nodes
+		e.needsCheckpoint = true // the journal does not have its nodes
 	}
 	e.ops = append(e.ops, op{kind: opSet, path: path, entry: entry})
 }
@@ -251,7 +251,7 @@ func (e *Edit) Set(path string, entry object.Entry) {
 // store.
 func (e *Edit) SetFrom(path string, entry object.Entry) {
 	e.Set(path, entry)
-	e.big = true // the changes must keep its content, even if the other commit goes
+	e.needsCheckpoint = true // the changes must keep its content, even if the other commit goes
 }
 
 // SetDir makes a folder, or gives a folder other properties.
@@ -271,15 +271,15 @@ func (e *Edit) Remove(path string) { e.ops = append(e.ops, op{kind: opRemove, pa
 // if a part changes a folder of git. Up may be nil; otherwise the
 // change uses its content. When Change returns, the change is on disk.
 func (b *Branch) Change(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) error {
-	j, pos, err := b.do(ctx, who, up, change)
+	j, pos, err := b.changeUnsynced(ctx, who, up, change)
 	if err != nil || j == nil {
 		return err
 	}
 	return j.sync(pos)
 }
 
-// do is Change without the wait for the disk. The journal is nil if nothing is left to wait for.
-func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) (*journal, int64, error) {
+// changeUnsynced is Change without the wait for the disk. The journal is nil if nothing is left to wait for.
+func (b *Branch) changeUnsynced(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) (*journal, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopped {
@@ -288,16 +288,16 @@ func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e
 	if err := b.undoMove(ctx); err != nil {
 		return nil, 0, err
 	}
-	e, err := b.edit(ctx, change)
+	e, err := b.collectEdit(ctx, change)
 	if err != nil || len(e.ops) == 0 {
 		return nil, 0, err
 	}
-	if b.touched.byOthers(e.ops, who) || len(b.touched.paths) >= maxTouched {
+	if b.touched.haveOthersTouched(e.ops, who) || len(b.touched.paths) >= maxTouched {
 		// The version of the other user stays in history.
-		if _, err := b.commit(ctx); err != nil {
-			b.warn(err)
+		if _, err := b.commitChanges(ctx); err != nil {
+			b.warnOnce(err)
 		}
-		if e, err = b.edit(ctx, change); err != nil || len(e.ops) == 0 {
+		if e, err = b.collectEdit(ctx, change); err != nil || len(e.ops) == 0 {
 			return nil, 0, err
 		}
 	}
@@ -308,25 +308,25 @@ func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e
 		}
 	}
 
-	old, oldMem := b.info, b.mem
-	if err := putChunks(ctx, b.mem.Over(b.c.repo.Objects()), e.ops); err != nil {
+	old, oldMem := b.info, b.memory
+	if err := putChunks(ctx, b.memory.Over(b.changes.repo.Objects()), e.ops); err != nil {
 		return nil, 0, err
 	}
-	if err := b.apply(ctx, e.ops); err != nil {
+	if err := b.applyOps(ctx, e.ops); err != nil {
 		b.info = old
 		return nil, 0, err
 	}
-	j, pos, err := b.record(ctx, e, up)
+	j, pos, err := b.writeDown(ctx, e, up)
 	if err != nil {
-		b.info, b.mem = old, oldMem
+		b.info, b.memory = old, oldMem
 		return nil, 0, err
 	}
 	for _, o := range e.ops {
-		b.touched.add(o)
+		b.touched.addOp(o)
 	}
-	b.show()
-	b.last.Store(b.c.repo.Options().Now().UnixNano())
-	b.schedule(b.c.o.Quiet)
+	b.updateView()
+	b.last.Store(b.changes.repo.Options().Now().UnixNano())
+	b.commitAfter(b.changes.options.Quiet)
 	return j, pos, nil
 }
 
@@ -340,9 +340,9 @@ func (b *Branch) Checkpoint(ctx context.Context) error {
 	return b.checkpoint(ctx, nil, "")
 }
 
-// edit returns the parts of a change to the present state.
-func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, error) {
-	if err := b.refresh(ctx); err != nil {
+// collectEdit returns the parts of a change to the present state.
+func (b *Branch) collectEdit(ctx context.Context, change func(e *Edit) error) (*Edit, error) {
+	if err := b.followTip(ctx); err != nil {
 		return nil, err
 	}
 	e := &Edit{Before: *b.view.Load()}
@@ -357,9 +357,9 @@ func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, e
 	return e, nil
 }
 
-// apply makes the changes in the tree in memory.
-func (b *Branch) apply(ctx context.Context, ops []op) error {
-	rw := b.mem.Over(b.c.repo.Objects())
+// applyOps makes the changes in the tree in memory.
+func (b *Branch) applyOps(ctx context.Context, ops []op) error {
+	rw := b.memory.Over(b.changes.repo.Objects())
 	for _, o := range ops {
 		editor := tree.NewEditor(rw, b.info)
 		var err error
@@ -381,20 +381,20 @@ func (b *Branch) apply(ctx context.Context, ops []op) error {
 	return nil
 }
 
-// record makes an applied change durable: in the journal, or by a checkpoint.
-func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int64, error) {
+// writeDown makes an applied change durable: in the journal, or by a checkpoint.
+func (b *Branch) writeDown(ctx context.Context, e *Edit, up *Upload) (*journal, int64, error) {
 	var tx *kist.Tx
 	if up != nil {
 		tx = up.tx
 	}
-	small := !b.doubt && !e.big && tx == nil
-	if small && b.mem.Size() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
+	small := !b.savedUnsure && !e.needsCheckpoint && tx == nil
+	if small && b.memory.Size() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
 		if b.journal == nil {
 			at := b.base.Commit
 			if !b.saved.IsZero() {
 				at = b.saved
 			}
-			j, err := createJournal(b.c.journalPath(b.name), b.name, at)
+			j, err := createJournal(b.changes.journalPath(b.name), b.name, at)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -409,16 +409,16 @@ func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int
 	return nil, 0, b.checkpoint(ctx, tx, "", e.ops...)
 }
 
-// add notes the change of a path by a user.
-func (t *touched) add(o op) {
+// addOp notes the change of a path by a user.
+func (t *touched) addOp(o op) {
 	if !slices.Contains(t.users, o.who) {
 		t.users = append(t.users, o.who)
 	}
 	t.paths[o.path] = o.who
 }
 
-// byOthers reports whether ops change, or remove with a folder, a path that another user changed.
-func (t *touched) byOthers(ops []op, who refs.Who) bool {
+// haveOthersTouched reports whether ops change, or remove with a folder, a path that another user changed.
+func (t *touched) haveOthersTouched(ops []op, who refs.Who) bool {
 	if len(t.users) == 0 || len(t.users) == 1 && t.users[0] == who {
 		return false
 	}
@@ -438,48 +438,48 @@ func (t *touched) byOthers(ops []op, who refs.Who) bool {
 	return false
 }
 
-// schedule commits the branch after a time.
-func (b *Branch) schedule(after time.Duration) {
+// commitAfter commits the branch after a time.
+func (b *Branch) commitAfter(after time.Duration) {
 	if b.timer == nil {
-		b.timer = time.AfterFunc(after, b.tick)
+		b.timer = time.AfterFunc(after, b.commitIfQuiet)
 		return
 	}
 	b.timer.Reset(after)
 }
 
-// tick commits the branch if it was quiet long enough.
-func (b *Branch) tick() {
+// commitIfQuiet commits the branch if it was quiet long enough.
+func (b *Branch) commitIfQuiet() {
 	ctx := context.Background()
-	quiet := time.Duration(b.c.repo.Options().Now().UnixNano() - b.last.Load())
+	quiet := time.Duration(b.changes.repo.Options().Now().UnixNano() - b.last.Load())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.stopped || !b.hasChanges():
 		return
 	case b.busy.Load() > 0:
-		b.schedule(b.c.o.Quiet)
+		b.commitAfter(b.changes.options.Quiet)
 		return
-	case quiet >= 0 && quiet < b.c.o.Quiet:
-		b.schedule(b.c.o.Quiet - quiet)
+	case quiet >= 0 && quiet < b.changes.options.Quiet:
+		b.commitAfter(b.changes.options.Quiet - quiet)
 		return
 	}
-	if _, err := b.commit(ctx); err != nil {
-		b.warn(err)
-		b.schedule(max(retryTime, b.c.o.Quiet))
+	if _, err := b.commitChanges(ctx); err != nil {
+		b.warnOnce(err)
+		b.commitAfter(max(retryTime, b.changes.options.Quiet))
 	}
 }
 
-// warn reports the reason why changes could not be committed, once.
-func (b *Branch) warn(err error) {
+// warnOnce reports the reason why changes could not be committed, once.
+func (b *Branch) warnOnce(err error) {
 	text := fmt.Sprintf("the changes of branch %s wait: %v", b.name, err)
-	if text != b.warns {
-		b.c.o.Warn(text)
+	if text != b.lastWarning {
+		b.changes.options.Warn(text)
 	}
-	b.warns = text
+	b.lastWarning = text
 }
 
-// stop ends all work on the branch.
-func (b *Branch) stop() {
+// stopWork ends all work on the branch.
+func (b *Branch) stopWork() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true

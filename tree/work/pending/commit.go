@@ -38,11 +38,11 @@ const maxMoves = 10
 func (b *Branch) Commit(ctx context.Context) (object.ID, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.commit(ctx)
+	return b.commitChanges(ctx)
 }
 
-// commit is Commit for a caller that holds b.mu.
-func (b *Branch) commit(ctx context.Context) (object.ID, error) {
+// commitChanges is Commit for a caller that holds b.mu.
+func (b *Branch) commitChanges(ctx context.Context) (object.ID, error) {
 	if !b.hasChanges() {
 		return object.ID{}, nil
 	}
@@ -50,7 +50,7 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 		return object.ID{}, err
 	}
 	for range maxMoves {
-		tip, err := tipOf(b.c.repo, b.name)
+		tip, err := tipOf(b.changes.repo, b.name)
 		if errors.Is(err, refs.ErrNotFound) { // the branch was deleted: the commit creates it again
 			tip, err = b.base.Commit, nil
 		}
@@ -58,9 +58,9 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 			return object.ID{}, err
 		}
 		if tip != b.base.Commit {
-			err = b.rebase(ctx, tip)
+			err = b.moveChangesTo(ctx, tip)
 		} else {
-			err = b.finish(ctx)
+			err = b.commitOnTip(ctx)
 		}
 		if err != nil && !errors.Is(err, refs.ErrMoved) {
 			return object.ID{}, err
@@ -76,12 +76,12 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 	return object.ID{}, fmt.Errorf("branch %s was moved by other processes during %d attempts", b.name, maxMoves)
 }
 
-// finish moves the branch to a commit of the changes.
-func (b *Branch) finish(ctx context.Context) error {
+// commitOnTip moves the branch to a commit of the changes.
+func (b *Branch) commitOnTip(ctx context.Context) error {
 	if b.info.ID == b.base.Tree {
 		return b.dropChanges(ctx)
 	}
-	message, err := b.message(ctx)
+	message, err := b.commitMessage(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,10 +92,10 @@ func (b *Branch) finish(ctx context.Context) error {
 		return errJournalStays
 	}
 	subject, _, _ := strings.Cut(message, "\n")
-	if err := b.move(ctx, subject); err != nil {
+	if err := b.moveToSaved(ctx, subject); err != nil {
 		return err
 	}
-	b.warns = ""
+	b.lastWarning = ""
 	b.reset(checkout.Tip{Commit: b.saved, Tree: b.info.ID}, b.info)
 	return nil
 }
@@ -119,8 +119,8 @@ func (b *Branch) dropChanges(ctx context.Context) error {
 		if b.journal != nil {
 			return errJournalStays
 		}
-		if err := b.c.repo.Publish(ctx, kist.Step(b.removeRef)); err != nil {
-			b.doubt = true
+		if err := b.changes.repo.Publish(ctx, kist.Step(b.removeRef)); err != nil {
+			b.savedUnsure = true
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (b *Branch) dropChanges(ctx context.Context) error {
 // process changes the ref. It may have another value than b.ref after an error.
 func (b *Branch) refChange(id object.ID) (refs.Change, error) {
 	name := refs.Pending + b.name
-	have, err := b.c.repo.Refs().Get(name)
+	have, err := b.changes.repo.Refs().Get(name)
 	if errors.Is(err, refs.ErrNotFound) {
 		err = nil
 	}
@@ -145,7 +145,7 @@ func (b *Branch) removeRef(ctx context.Context) error {
 	if err != nil || change.Old.IsZero() {
 		return err
 	}
-	return b.c.repo.Refs().Update(ctx, []refs.Change{change}, b.c.repo.Who())
+	return b.changes.repo.Refs().Update(ctx, []refs.Change{change}, b.changes.repo.Who())
 }
 
 // checkpoint publishes a commit with all changes, so that the journal is not needed any more.
@@ -153,56 +153,56 @@ func (b *Branch) removeRef(ctx context.Context) error {
 // empty. More are changes that b.touched does not have yet.
 func (b *Branch) checkpoint(ctx context.Context, tx *kist.Tx, message string, more ...op) error {
 	if tx == nil {
-		tx = b.c.repo.Begin(volume.SessionOptions{})
+		tx = b.changes.repo.Begin(volume.SessionOptions{})
 		defer tx.Close()
 	}
 	t := touched{users: slices.Clone(b.touched.users), paths: map[string]refs.Who{}}
 	for _, o := range more {
-		t.add(o)
+		t.addOp(o)
 	}
 	if message == "" {
-		message = b.c.o.Label + ": changes in progress"
+		message = b.changes.options.Label + ": changes in progress"
 	}
-	id, err := b.publish(ctx, tx, b.draft(b.info, b.base.Commit, message, t.users))
+	id, err := b.publishSaved(ctx, tx, b.draftCommit(b.info, b.base.Commit, message, t.users))
 	if err != nil {
 		return err
 	}
-	b.saved, b.mem = id, object.NewMemory()
+	b.saved, b.memory = id, object.NewMemory()
 	if b.journal != nil {
 		if err := b.journal.remove(); err != nil {
-			b.c.o.Warn(err.Error())
+			b.changes.options.Warn(err.Error())
 			return nil // its header names an earlier commit
 		}
 		b.journal = nil
 	}
-	b.show()
+	b.updateView()
 	return nil
 }
 
-// publish stores a commit and makes the ref of the branch's changes lead to it.
-func (b *Branch) publish(ctx context.Context, tx *kist.Tx, c *object.Commit) (object.ID, error) {
-	if err := copyMemory(ctx, tx, b.mem, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
+// publishSaved stores a commit and makes the ref of the branch's changes lead to it.
+func (b *Branch) publishSaved(ctx context.Context, tx *kist.Tx, c *object.Commit) (object.ID, error) {
+	if err := copyMemory(ctx, tx, b.memory, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
 		return object.ID{}, err
 	}
 	id, err := tx.PutCommit(ctx, c)
 	if err != nil {
 		return object.ID{}, err
 	}
-	b.c.work.Lock()
-	defer b.c.work.Unlock()
-	b.doubt = true
+	b.changes.worktreeLock.Lock()
+	defer b.changes.worktreeLock.Unlock()
+	b.savedUnsure = true
 	change, err := b.refChange(id)
 	if err == nil {
 		tx.Move(change)
 		err = tx.Publish(ctx)
 	}
-	b.doubt = err != nil
+	b.savedUnsure = err != nil
 	return id, err
 }
 
-// draft returns a commit of changes by users.
-func (b *Branch) draft(info tree.Info, parent object.ID, message string, users []refs.Who) *object.Commit {
-	c := kist.NewCommit(b.c.repo, info, message, parent)
+// draftCommit returns a commit of changes by users.
+func (b *Branch) draftCommit(info tree.Info, parent object.ID, message string, users []refs.Who) *object.Commit {
+	c := kist.NewCommit(b.changes.repo, info, message, parent)
 	if len(users) > 0 {
 		c.Author.Name, c.Author.Email = users[0].Name, users[0].Email
 	}
@@ -215,8 +215,8 @@ func (b *Branch) draft(info tree.Info, parent object.ID, message string, users [
 	return c
 }
 
-// authors returns the users whose changes a commit of draft has.
-func authors(c *object.Commit) []refs.Who {
+// authorsOf returns the users whose changes a commit of draft has.
+func authorsOf(c *object.Commit) []refs.Who {
 	list := []refs.Who{{Name: c.Author.Name, Email: c.Author.Email}}
 	for line := range strings.Lines(c.Message) {
 		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), coAuthor)
@@ -234,11 +234,11 @@ const (
 	maxCounted = 1000 // changes that it counts
 )
 
-// message returns the message for a commit of the changes.
-func (b *Branch) message(ctx context.Context) (string, error) {
+// commitMessage returns the message for a commit of the changes.
+func (b *Branch) commitMessage(ctx context.Context) (string, error) {
 	var names []string
 	n, folders := 0, 0
-	r := b.mem.Over(b.c.repo.Objects())
+	r := b.memory.Over(b.changes.repo.Objects())
 	for c, err := range tree.Diff(ctx, r, b.base.Tree, b.info.ID, tree.DiffOptions{Recursive: true, Paired: true, Exact: true}) {
 		if err != nil {
 			return "", err
@@ -262,46 +262,46 @@ func (b *Branch) message(ctx context.Context) (string, error) {
 			names = append(names, what+" "+name)
 		}
 		if n > maxCounted {
-			return fmt.Sprintf("%s: more than %d changes", b.c.o.Label, maxCounted), nil
+			return fmt.Sprintf("%s: more than %d changes", b.changes.options.Label, maxCounted), nil
 		}
 	}
 	if n == 0 {
-		return fmt.Sprintf("%s: %d changes of folders", b.c.o.Label, folders), nil
+		return fmt.Sprintf("%s: %d changes of folders", b.changes.options.Label, folders), nil
 	}
 	if n > maxNamed {
-		return fmt.Sprintf("%s: %d changes", b.c.o.Label, n), nil
+		return fmt.Sprintf("%s: %d changes", b.changes.options.Label, n), nil
 	}
-	return b.c.o.Label + ": " + strings.Join(names, ", "), nil
+	return b.changes.options.Label + ": " + strings.Join(names, ", "), nil
 }
 
 // mayName reports whether a message may name the path of a change.
 func (b *Branch) mayName(ctx context.Context, r object.Reader, c tree.Change) bool {
-	if b.c.o.MayName == nil {
+	if b.changes.options.MayName == nil {
 		return true
 	}
-	if c.Old != nil && !b.c.o.MayName(ctx, compare.Side{Commit: b.base.Commit, Tree: b.base.Tree, Objects: r}, c.Path) {
+	if c.Old != nil && !b.changes.options.MayName(ctx, compare.Side{Commit: b.base.Commit, Tree: b.base.Tree, Objects: r}, c.Path) {
 		return false
 	}
-	return c.New == nil || b.c.o.MayName(ctx, compare.Side{Commit: b.base.Commit, Tree: b.info.ID, Objects: r}, c.Path)
+	return c.New == nil || b.changes.options.MayName(ctx, compare.Side{Commit: b.base.Commit, Tree: b.info.ID, Objects: r}, c.Path)
 }
 
-// move makes the branch lead to the commit of the last checkpoint. If it is checked out, the
+// moveToSaved makes the branch lead to the commit of the last checkpoint. If it is checked out, the
 // worktree and the index follow.
-func (b *Branch) move(ctx context.Context, subject string) error {
-	r := b.c.repo
+func (b *Branch) moveToSaved(ctx context.Context, subject string) error {
+	r := b.changes.repo
 	names := func(tx *kist.Tx) {
 		tx.Move(refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.saved, Reason: subject})
 		tx.NoteStep(func(ctx context.Context) error {
 			if err := b.removeRef(ctx); err != nil { // the next start finds that the branch has it
-				b.c.o.Warn(err.Error())
-				b.doubt = true
+				b.changes.options.Warn(err.Error())
+				b.savedUnsure = true
 			}
 			return nil
 		})
 	}
 
-	b.c.work.Lock()
-	defer b.c.work.Unlock()
+	b.changes.worktreeLock.Lock()
+	defer b.changes.worktreeLock.Unlock()
 	head, err := r.Refs().Head()
 	if err != nil {
 		return err
@@ -330,19 +330,19 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 	})
 	var local *stage.LocalChangesError
 	if stage.IsPartial(err) {
-		b.c.o.Warn(err.Error())
+		b.changes.options.Warn(err.Error())
 		return nil
 	}
 	if err == nil || errors.As(err, &local) { // all was done, or nothing
 		return err
 	}
 	if tip, terr := tipOf(r, b.name); terr == nil && tip == b.saved {
-		b.c.o.Warn(err.Error())
+		b.changes.options.Warn(err.Error())
 		return nil
 	}
-	b.half = checkout.Tip{Commit: b.saved, Tree: b.info.ID}
-	if err := b.undo(ctx); err != nil {
-		b.c.o.Warn(fmt.Sprintf("branch %s: the worktree has a part of its changes: %v", b.name, err))
+	b.halfMoved = checkout.Tip{Commit: b.saved, Tree: b.info.ID}
+	if err := b.undoMoveLocked(ctx); err != nil {
+		b.changes.options.Warn(fmt.Sprintf("branch %s: the worktree has a part of its changes: %v", b.name, err))
 	}
 	return err
 }
@@ -351,40 +351,40 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 // like a change by the user as soon as the branch has other changes. Until that succeeds, the
 // branch takes no changes. The caller holds b.mu.
 func (b *Branch) undoMove(ctx context.Context) error {
-	if b.half.Commit.IsZero() {
+	if b.halfMoved.Commit.IsZero() {
 		return nil
 	}
-	b.c.work.Lock()
-	defer b.c.work.Unlock()
-	r := b.c.repo
+	b.changes.worktreeLock.Lock()
+	defer b.changes.worktreeLock.Unlock()
+	r := b.changes.repo
 	head, err := r.Refs().Head()
 	if err != nil {
 		return err
 	}
 	tip, err := tipOf(r, b.name)
 	if r.IsBare() || head.Branch != b.name || err != nil || tip != b.base.Commit { // the worktree has another commit
-		b.half = checkout.Tip{}
+		b.halfMoved = checkout.Tip{}
 		return nil
 	}
 	if err := operation.NoOperation(r); err != nil {
 		return err
 	}
-	return b.undo(ctx)
+	return b.undoMoveLocked(ctx)
 }
 
-// undo is undoMove for a caller that holds the lock of the worktree. It goes on without the
+// undoMoveLocked is undoMove for a caller that holds the lock of the worktree. It goes on without the
 // client.
-func (b *Branch) undo(ctx context.Context) error {
-	err := checkout.Undo(context.WithoutCancel(ctx), b.c.repo, checkout.Tips{
+func (b *Branch) undoMoveLocked(ctx context.Context) error {
+	err := checkout.Undo(context.WithoutCancel(ctx), b.changes.repo, checkout.Tips{
 		From: b.base,
-		To:   b.half, KeepGit: true,
+		To:   b.halfMoved, KeepGit: true,
 	})
 	if stage.IsPartial(err) {
-		b.c.o.Warn(err.Error())
+		b.changes.options.Warn(err.Error())
 		err = nil
 	}
 	if err == nil {
-		b.half = checkout.Tip{}
+		b.halfMoved = checkout.Tip{}
 	}
 	return err
 }
@@ -392,19 +392,19 @@ func (b *Branch) undo(ctx context.Context) error {
 // tipBefore returns the commit that the branch must have to be moved. It is zero if the branch
 // does not exist.
 func (b *Branch) tipBefore() object.ID {
-	if _, err := b.c.repo.Refs().Get(refs.Heads + b.name); errors.Is(err, refs.ErrNotFound) {
+	if _, err := b.changes.repo.Refs().Get(refs.Heads + b.name); errors.Is(err, refs.ErrNotFound) {
 		return object.ID{}
 	}
 	return b.base.Commit
 }
 
-// rebase merges the changes with the commits that moved the branch to tip.
-func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
-	r := b.c.repo
+// moveChangesTo merges the changes with the commits that moved the branch to tip.
+func (b *Branch) moveChangesTo(ctx context.Context, tip object.ID) error {
+	r := b.changes.repo
 	if err := kist.CheckUsable(ctx, r, tip); err != nil {
 		return err
 	}
-	onto, err := b.treeOf(ctx, tip)
+	onto, err := b.tipOfCommit(ctx, tip)
 	if err != nil {
 		return err
 	}
@@ -412,7 +412,7 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 		if has, err := history.IsAncestor(ctx, r.Objects(), b.saved, tip); err != nil {
 			return err
 		} else if has { // a crash came between the move and the removal of the ref
-			info, err := b.stat(ctx, onto.Tree)
+			info, err := b.totalsOf(ctx, onto.Tree)
 			if err != nil {
 				return err
 			}
@@ -426,23 +426,23 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 	if err := b.checkpoint(ctx, tx, ""); err != nil { // its nodes are the merge's input
 		return err
 	}
-	info, err := b.merge(ctx, tx, onto)
+	info, err := b.mergeChanges(ctx, tx, onto)
 	if err != nil {
 		return err
 	}
-	id, err := b.publish(ctx, tx, b.draft(info, tip, b.c.o.Label+": changes in progress", b.touched.users))
+	id, err := b.publishSaved(ctx, tx, b.draftCommit(info, tip, b.changes.options.Label+": changes in progress", b.touched.users))
 	if err != nil {
 		return err
 	}
 	b.base, b.saved, b.info = onto, id, info
-	b.show()
+	b.updateView()
 	return nil
 }
 
-// merge returns the tree of a merge of the branch and the changes. Both versions of a file in
+// mergeChanges returns the tree of a merge of the branch and the changes. Both versions of a file in
 // conflict are in it.
-func (b *Branch) merge(ctx context.Context, rw object.ReadWriter, onto checkout.Tip) (tree.Info, error) {
-	r := b.c.repo
+func (b *Branch) mergeChanges(ctx context.Context, rw object.ReadWriter, onto checkout.Tip) (tree.Info, error) {
+	r := b.changes.repo
 	user := "somebody"
 	if len(b.touched.users) > 0 && b.touched.users[0].Name != "" {
 		user = b.touched.users[0].Name
@@ -456,16 +456,16 @@ func (b *Branch) merge(ctx context.Context, rw object.ReadWriter, onto checkout.
 	}
 	info := result.Tree
 	for _, c := range result.Conflicts {
-		if info, err = settle(ctx, rw, info, c, label); err != nil {
+		if info, err = keepBothVersions(ctx, rw, info, c, label); err != nil {
 			return tree.Info{}, err
 		}
 	}
 	return info, nil
 }
 
-// settle gives both versions of a conflict a name that shows its user. The branch's
+// keepBothVersions gives both versions of a conflict a name that shows its user. The branch's
 // version keeps the path.
-func settle(ctx context.Context, rw object.ReadWriter, info tree.Info, c tree.Conflict, label string) (tree.Info, error) {
+func keepBothVersions(ctx context.Context, rw object.ReadWriter, info tree.Info, c tree.Conflict, label string) (tree.Info, error) {
 	aside, e := "", c.Theirs
 	switch {
 	case c.Markers:

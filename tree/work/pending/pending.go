@@ -55,11 +55,11 @@ type Options struct {
 // Changes makes and keeps the changes of a repository's branches. It is safe for concurrent
 // use.
 type Changes struct {
-	repo *kist.Repository
-	o    Options
-	lock *disk.FileLock
+	repo    *kist.Repository
+	options Options
+	lock    *disk.FileLock
 
-	work sync.Mutex // held while the worktree or the index is used
+	worktreeLock sync.Mutex // held while the worktree or the index is used
 
 	mu       sync.Mutex // guards the following
 	branches map[string]*Branch
@@ -79,33 +79,33 @@ func Open(ctx context.Context, r *kist.Repository, o Options) (*Changes, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Changes{repo: r, o: o, lock: lock, branches: map[string]*Branch{}}
-	if err := c.recover(ctx); err != nil {
+	c := &Changes{repo: r, options: o, lock: lock, branches: map[string]*Branch{}}
+	if err := c.recoverBranches(ctx); err != nil {
 		lock.Unlock()
 		return nil, err
 	}
 	return c, nil
 }
 
-// recover loads the branches with changes of another process.
-func (c *Changes) recover(ctx context.Context) error {
-	names, err := Left(c.repo)
+// recoverBranches loads the branches with changes of another process.
+func (c *Changes) recoverBranches(ctx context.Context) error {
+	names, err := Uncommitted(c.repo)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		b, err := c.load(ctx, name)
+		b, err := c.loadBranch(ctx, name)
 		if err != nil {
 			return err
 		}
 		c.branches[name] = b
-		b.schedule(c.o.Quiet)
+		b.commitAfter(c.options.Quiet)
 	}
 	return nil
 }
 
-// Left returns the branches with changes that are not committed, sorted by name.
-func Left(r *kist.Repository) ([]string, error) {
+// Uncommitted returns the branches with changes that are not committed, sorted by name.
+func Uncommitted(r *kist.Repository) ([]string, error) {
 	list, err := r.Refs().List(refs.Pending)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (c *Changes) Branch(ctx context.Context, name string) (*Branch, error) {
 	if _, err := tipOf(c.repo, name); err != nil {
 		return nil, err
 	}
-	b, err := c.load(ctx, name)
+	b, err := c.loadBranch(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (c *Changes) Close(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.branches {
-		b.stop()
+		b.stopWork()
 	}
 	c.lock.Unlock()
 	return err

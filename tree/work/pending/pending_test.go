@@ -57,7 +57,7 @@ func start(t *testing.T, r *kisttest.Repository) *server {
 // crash ends the server like a kill. It writes nothing more.
 func (s *server) crash() {
 	for _, b := range s.c.branches {
-		b.stop()
+		b.stopWork()
 	}
 	s.c.lock.Unlock()
 }
@@ -168,7 +168,7 @@ func TestCommit(t *testing.T) {
 	s.Check(err)
 	s.want(slices.Sorted(maps.Keys(files)), []string{"docs/b.txt", "docs/big", "docs/c.txt"})
 	s.want(files["docs/big"] == big, true)
-	left, err := Left(s.Repo)
+	left, err := Uncommitted(s.Repo)
 	s.Check(err)
 	s.want(len(left), 0)
 	s.want(s.Head(), first)
@@ -373,7 +373,7 @@ func TestStepsOfCommit(t *testing.T) {
 	s.put("team", "y", "y", alice)
 	s.commit("team")
 	s.want(s.files("team"), map[string]string{"a.txt": "one\ntwo\nthree\n", "x": "x", "y": "y"})
-	left, err := Left(r)
+	left, err := Uncommitted(r)
 	s.Check(err)
 	s.want(len(left), 0)
 }
@@ -428,7 +428,7 @@ func TestUndone(t *testing.T) {
 	s = s.restart()
 	s.want(len(s.files("team")), 1)
 	s.commit("team")
-	left, err := Left(s.Repo)
+	left, err := Uncommitted(s.Repo)
 	s.Check(err)
 	s.want(len(left), 0)
 }

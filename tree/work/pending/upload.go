@@ -32,7 +32,7 @@ func (c *Changes) Receive(ctx context.Context, r io.Reader) (*Upload, error) {
 	_, err := io.CopyN(&start, r, small+1)
 	switch {
 	case err == io.EOF:
-		return c.small(start.Bytes()), nil
+		return c.newSmallUpload(start.Bytes()), nil
 	case err != nil:
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (c *Changes) Receive(ctx context.Context, r io.Reader) (*Upload, error) {
 	return u, nil
 }
 
-// small returns the upload of a content that the journal takes.
-func (c *Changes) small(data []byte) *Upload {
+// newSmallUpload returns the upload of a content that the journal takes.
+func (c *Changes) newSmallUpload(data []byte) *Upload {
 	o := c.repo.Options()
 	u := &Upload{Entry: object.Entry{Type: object.TypeFile, Mode: fileMode &^ o.Umask, MTime: object.TimeOf(o.Now()), Size: uint64(len(data))}}
 	switch {

@@ -21,7 +21,7 @@ func (list edits) groupLinks(idx *index.Index) {
 	touched := map[string]bool{}
 	for i := range list {
 		e := &list[i]
-		if !e.links || e.entry.Stat.IsZero() {
+		if !e.hasOpenLinks || e.entry.Stat.IsZero() {
 			continue
 		}
 		touched[e.path] = true
@@ -45,7 +45,7 @@ func (list edits) groupLinks(idx *index.Index) {
 
 	for i := range list {
 		e := &list[i]
-		if !e.links {
+		if !e.hasOpenLinks {
 			continue
 		}
 		number, ok := group[of(e.entry)]

@@ -26,7 +26,7 @@ func addIntents(ctx context.Context, tx *kist.Tx, idx *index.Index, o AddOptions
 		case f.State == worktree.Ignored:
 			result.Ignored = append(result.Ignored, f.Path)
 		case f.State == worktree.Special, f.State == worktree.Nested:
-			result.Special = append(result.Special, object.Skipped{Path: f.Path, Reason: f.State.String()})
+			result.NeverStored = append(result.NeverStored, object.Skipped{Path: f.Path, Reason: f.State.String()})
 		case f.State == worktree.Untracked && !f.Dir && !idx.Intended(f.Path):
 			result.Added = append(result.Added, f.Path)
 		}

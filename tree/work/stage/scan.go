@@ -40,19 +40,19 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (comp
 	if err != nil {
 		return compare.Side{}, err
 	}
-	edits, err := s.store(ctx, found)
+	edits, err := s.storeFound(ctx, found)
 	if err != nil {
 		return compare.Side{}, err
 	}
 
 	var skipped []object.Skipped
 	for _, e := range edits {
-		if e.skipped() {
-			skipped = append(skipped, object.Skipped{Path: e.path, Reason: e.why})
+		if e.isSkipped() {
+			skipped = append(skipped, object.Skipped{Path: e.path, Reason: e.reason})
 		}
 	}
 
-	if err := edits.apply(idx); err != nil {
+	if err := edits.applyTo(idx); err != nil {
 		return compare.Side{}, err
 	}
 

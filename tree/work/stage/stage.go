@@ -46,9 +46,9 @@ type AddResult struct {
 	Resolved                 []string // had conflicts
 	Folders                  int      // in Added and Modified
 
-	Skipped []object.Skipped // could not be read, or changed meanwhile; commits record this
-	Special []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
-	Ignored []string         // named by the user, but ignored
+	Skipped     []object.Skipped // could not be read, or changed meanwhile; commits record this
+	NeverStored []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
+	Ignored     []string         // named by the user, but ignored
 
 	Restored int // unchanged files that were read because their content was lost
 
@@ -84,7 +84,7 @@ func add(ctx context.Context, tx *kist.Tx, o AddOptions) (*AddResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Changes() {
+	if p.HasChanges() {
 		p.noteEdits(ctx, tx)
 	}
 	p.Result.Stats = tx.Stats()
@@ -95,10 +95,10 @@ func add(ctx context.Context, tx *kist.Tx, o AddOptions) (*AddResult, error) {
 type Prepared struct {
 	Result *AddResult
 
-	stager *stager
-	list   edits
-	begun  []string // lost folders that get new content
-	saved  bool     // the stored index has the edits
+	stager       *stager
+	edits        edits
+	refilledDirs []string // lost folders that get new content
+	isSaved      bool     // the stored index has the edits
 }
 
 // Prepare scans the worktree, stores the changed files, and returns the edits of idx that
@@ -108,10 +108,10 @@ func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter,
 	if err != nil {
 		return nil, err
 	}
-	s.worktree, s.times = cmp.Or(o.Worktree, s.worktree), o.Times
+	s.worktree, s.timesCount = cmp.Or(o.Worktree, s.worktree), o.Times
 	var stored edits
 	if o.Stream != nil {
-		stored, err = s.adopt(ctx, o.Paths[0], *o.Stream)
+		stored, err = s.editOfStream(ctx, o.Paths[0], *o.Stream)
 	} else {
 		stored, err = s.scanAndStore(ctx, o)
 	}
@@ -121,10 +121,10 @@ func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter,
 	if err := s.checkDeleted(stored, o.MaxDeleted); err != nil {
 		return nil, err
 	}
-	list := s.settleStored(stored, o)
-	result := list.result(idx)
+	list := s.withNoteEdits(stored, o)
+	result := list.summarize(idx)
 	result.Restored = s.restored
-	return &Prepared{Result: result, stager: s, list: list, begun: list.beginsLost(idx)}, nil
+	return &Prepared{Result: result, stager: s, edits: list, refilledDirs: list.lostDirsRefilled(idx)}, nil
 }
 
 // scanAndStore scans the worktree and stores the changed files.
@@ -151,16 +151,16 @@ func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) 
 		return nil, err
 	}
 	s.restored = len(lost)
-	list, err := s.store(ctx, append(found, lost...))
+	list, err := s.storeFound(ctx, append(found, lost...))
 	if err != nil {
 		return nil, err
 	}
 	return s.recheckDeleted(list, &anchors), nil
 }
 
-// adopt returns the edit for a file that [worktree.Worktree.StoreStream] stored. The error matches
+// editOfStream returns the edit for a file that [worktree.Worktree.StoreStream] stored. The error matches
 // [object.ErrNotFound] if gc removed a part of its content since then.
-func (s *stager) adopt(ctx context.Context, path string, stored worktree.Stored) (edits, error) {
+func (s *stager) editOfStream(ctx context.Context, path string, stored worktree.Stored) (edits, error) {
 	if s.idx.Dir(path) != nil {
 		return nil, fmt.Errorf("%q is a folder", path)
 	}
@@ -171,19 +171,19 @@ func (s *stager) adopt(ctx context.Context, path string, stored worktree.Stored)
 	if f.Old != nil {
 		stored.Entry.SetAttrs(f.Old.Attrs())
 	}
-	e, err := s.edit(ctx, &f, stored, nil)
+	e, err := s.editOfStored(ctx, &f, stored, nil)
 	if key := stored.Entry.Content; err == nil && e.kind == editSet && !key.IsZero() {
 		err = graph.CheckPresent(ctx, s.objects, key)
 	}
 	return edits{e}, err
 }
 
-// Changes reports whether the edits change anything.
-func (p *Prepared) Changes() bool { return p.list.changes() }
+// HasChanges reports whether the edits change anything.
+func (p *Prepared) HasChanges() bool { return p.edits.hasChanges() }
 
 // Apply makes the edits in the index that the caller gave to Prepare. [Prepared.NoteIndex]
 // notes that index.
-func (p *Prepared) Apply() error { return p.list.apply(p.stager.idx) }
+func (p *Prepared) Apply() error { return p.edits.applyTo(p.stager.idx) }
 
 // ErrChanged means that another process changed the index or purged content, so that an
 // index that was prepared cannot be written.
@@ -193,7 +193,7 @@ var ErrChanged = errors.New("the index was changed by another process")
 // [ErrChanged] if another process changed the index meanwhile.
 func (p *Prepared) NoteIndex(tx *kist.Tx) {
 	s := p.stager
-	p.note(tx, func(now *index.Index) error {
+	p.noteIndexEdit(tx, func(now *index.Index) error {
 		records, err := s.repo.Purges().View()
 		if err == nil && (records != s.records || now != s.idx) {
 			err = ErrChanged
@@ -204,26 +204,26 @@ func (p *Prepared) NoteIndex(tx *kist.Tx) {
 
 // noteEdits notes the edits of the index that Prepare got, or of a newer one.
 func (p *Prepared) noteEdits(ctx context.Context, tx *kist.Tx) {
-	p.note(tx, func(now *index.Index) error {
-		if err := p.stager.checkUnpurged(ctx, p.list); err != nil {
+	p.noteIndexEdit(tx, func(now *index.Index) error {
+		if err := p.stager.checkUnpurged(ctx, p.edits); err != nil {
 			return err
 		}
-		return p.list.apply(now)
+		return p.edits.applyTo(now)
 	})
 }
 
-// note notes a change of the index. After it, p warns about lost folders.
-func (p *Prepared) note(tx *kist.Tx, edit func(now *index.Index) error) {
+// noteIndexEdit notes a change of the index. After it, p warns about lost folders.
+func (p *Prepared) noteIndexEdit(tx *kist.Tx, edit func(now *index.Index) error) {
 	tx.EditIndex(p.stager.idx, edit)
 	tx.NoteStep(func(context.Context) error {
-		p.saved = true
-		p.stager.warnLost(p.begun)
+		p.isSaved = true
+		p.stager.warnLost(p.refilledDirs)
 		return nil
 	})
 }
 
 // Saved reports whether the stored index has the edits.
-func (p *Prepared) Saved() bool { return p != nil && p.saved }
+func (p *Prepared) Saved() bool { return p != nil && p.isSaved }
 
 // skipMissing makes paths that do not exist unreadable, in place of the results at and
 // below them. So a folder on a disk that is not mounted is not taken for deleted.
@@ -241,14 +241,14 @@ func skipMissing(w *worktree.Worktree, found []worktree.Found, paths []string) [
 // stager stores changed files of the worktree and returns the edits of the index
 // that result.
 type stager struct {
-	repo     *kist.Repository
-	worktree *worktree.Worktree
-	times    bool // see AddOptions.Times
-	objects  object.ReadWriter
-	idx      *index.Index
-	records  *record.Effects // when the stager was made
-	progress kist.Progress
-	restored int // see AddResult.Restored
+	repo       *kist.Repository
+	worktree   *worktree.Worktree
+	timesCount bool // see AddOptions.Times
+	objects    object.ReadWriter
+	idx        *index.Index
+	records    *record.Effects // when the stager was made
+	progress   kist.Progress
+	restored   int // see AddResult.Restored
 }
 
 func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, progress kist.Progress) (*stager, error) {
@@ -256,42 +256,42 @@ func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, 
 	return &stager{repo: r, worktree: r.Worktree(), objects: objects, idx: idx, records: records, progress: progress}, err
 }
 
-// store stores the files of a scan and returns the edits for all that it found.
+// storeFound stores the files of a scan, and returns the edits for all that it found.
 // Purged content counts as unreadable.
-func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, error) {
+func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits, error) {
 	var list edits
 	files := fileRuns{} // to be read
 	var total kist.Amount
 	for i, f := range found {
 		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
-		e.implied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && implies(f.Path, found[i+1:])
+		e.isImplied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && impliesFolder(f.Path, found[i+1:])
 		switch f.State {
 		case worktree.Absent:
 			continue
 		case worktree.Ignored:
-			e.why = f.State.String()
+			e.reason = f.State.String()
 		case worktree.Deleted:
 			if !f.Vanished || Indexed(s.idx, f.Path) != nil {
 				e.kind = editRemove
 			}
 		case worktree.Unreadable:
-			e.why = Reason(f.Err)
+			e.reason = Reason(f.Err)
 		case worktree.Special, worktree.Nested:
-			if e.why = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
-				e.why = f.Err.Error()
+			if e.reason = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
+				e.reason = f.Err.Error()
 			}
 			if Indexed(s.idx, f.Path) != nil {
 				e.kind = editRemove
 			}
 		default:
 			if !f.Dir {
-				files.add(f)
+				files.addFile(f)
 				total.Files++
 				total.Bytes += f.Stat.Size
 				continue
 			}
 			if e.kind = editDir; f.Err != nil {
-				e.why = f.Err.Error()
+				e.reason = f.Err.Error()
 			}
 		}
 		list = append(list, e)
@@ -324,7 +324,7 @@ func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, tot
 
 	for i := range files {
 		err := s.worktree.StoreAll(ctx, dst, files[i], func(at int, stored worktree.Stored, err error) error {
-			list[at], err = s.edit(ctx, &files[i][at], stored, err)
+			list[at], err = s.editOfStored(ctx, &files[i][at], stored, err)
 			return err
 		}, report)
 		if err != nil {
@@ -336,8 +336,8 @@ func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, tot
 	return nil
 }
 
-// edit returns the edit for a file that was stored, or that failed with err.
-func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.Stored, err error) (edit, error) {
+// editOfStored returns the edit for a file that was stored, or that failed with err.
+func (s *stager) editOfStored(ctx context.Context, f *worktree.Found, stored worktree.Stored, err error) (edit, error) {
 	e := edit{path: f.Path, state: f.State, old: f.Old}
 	switch {
 	case errors.Is(err, worktree.ErrGone):
@@ -347,31 +347,31 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 		}
 		return e, nil
 	case err != nil:
-		e.state, e.why = worktree.Unreadable, Reason(err)
+		e.state, e.reason = worktree.Unreadable, Reason(err)
 		return e, nil
 	}
 
 	entry := index.NewEntry(stored.Entry, stored.Stat)
-	if e.old != nil && e.old.SameData(&entry) && !entry.HasMetadata() && !s.times {
+	if e.old != nil && e.old.SameData(&entry) && !entry.HasMetadata() && !s.timesCount {
 		entry.MTime, entry.Meta = e.old.MTime, e.old.Meta // a change of the time alone is no change
 	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 		return e, err
 	} else if why != nil {
-		e.state, e.why = worktree.Unreadable, why.Error()
+		e.state, e.reason = worktree.Unreadable, why.Error()
 		return e, nil
 	}
-	e.kind, e.entry, e.links = editSet, &entry, stored.Links
+	e.kind, e.entry, e.hasOpenLinks = editSet, &entry, stored.HasOpenLinks
 	if stored.Unstable {
-		e.why = "changed while it was read"
-	} else if stored.Left != nil {
-		e.why = stored.Left.Error()
+		e.reason = "changed while it was read"
+	} else if stored.LeftXattrs != nil {
+		e.reason = stored.LeftXattrs.Error()
 	}
 	return e, nil
 }
 
-// implies reports whether the results in a folder show that the folder was
+// impliesFolder reports whether the results in a folder show that the folder was
 // added or deleted. found begins with the first result after the folder.
-func implies(dir string, found []worktree.Found) bool {
+func impliesFolder(dir string, found []worktree.Found) bool {
 	for _, f := range found {
 		switch {
 		case !tree.Below(f.Path, dir):
@@ -390,7 +390,7 @@ type fileRuns [][]worktree.Found
 // runLength is the number of files in a part.
 const runLength = 16 << 10
 
-func (l *fileRuns) add(f worktree.Found) {
+func (l *fileRuns) addFile(f worktree.Found) {
 	if n := len(*l); n == 0 || len((*l)[n-1]) == runLength {
 		*l = append(*l, nil)
 	}
@@ -398,10 +398,9 @@ func (l *fileRuns) add(f worktree.Found) {
 	*last = append(*last, f)
 }
 
-// settleStored returns stored, and before it edits for the other selected paths that the index
-// has notes about: conflicts, which count as resolved now, and unreadable paths. The edits
-// remove these notes.
-func (s *stager) settleStored(stored edits, o AddOptions) edits {
+// withNoteEdits returns stored, after edits that remove the notes of the index about the other
+// selected paths: conflicts, which count as resolved now, and unreadable paths.
+func (s *stager) withNoteEdits(stored edits, o AddOptions) edits {
 	idx := s.idx
 	if len(idx.Conflicts())+len(idx.Skipped()) == 0 {
 		return stored
@@ -464,16 +463,16 @@ func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
 
 // edit is the change of the index that follows from one path in the worktree.
 type edit struct {
-	path       string
-	why        string        // the reason why the index may differ from the worktree
-	old        *index.Entry  // the former entry in the index; nil for a directory or an untracked path
-	entry      *index.Entry  // the new entry; nil for a directory
-	properties *object.Entry // of a directory
-	links      bool          // entry is one name of several, and its hard-link group is open
+	path         string
+	reason       string        // the reason why the index may differ from the worktree
+	old          *index.Entry  // the former entry in the index; nil for a directory or an untracked path
+	entry        *index.Entry  // the new entry; nil for a directory
+	properties   *object.Entry // of a directory
+	hasOpenLinks bool          // entry is one name of several, and its hard-link group is open
 
-	kind    editKind
-	state   worktree.State
-	implied bool // the listed children of the directory imply the edit
+	kind      editKind
+	state     worktree.State
+	isImplied bool // the listed children of the directory imply the edit
 
 	excluded, vanished bool // the reason why the path is deleted, see [worktree.Found]
 }
@@ -493,24 +492,24 @@ const (
 // edits are the edits of one command. Edits that change only notes come first.
 type edits []edit
 
-// skipped reports whether a commit must record that the path differs from the
+// isSkipped reports whether a commit must record that the path differs from the
 // worktree.
-func (e *edit) skipped() bool {
-	return e.state == worktree.Unreadable || (e.kind == editSet || e.kind == editDir) && e.why != ""
+func (e *edit) isSkipped() bool {
+	return e.state == worktree.Unreadable || (e.kind == editSet || e.kind == editDir) && e.reason != ""
 }
 
-// changes reports whether the edits change anything.
-func (list edits) changes() bool {
+// hasChanges reports whether the edits change anything.
+func (list edits) hasChanges() bool {
 	return slices.ContainsFunc(list, func(e edit) bool {
-		return e.kind != editNone || e.skipped()
+		return e.kind != editNone || e.isSkipped()
 	})
 }
 
-// settles reports whether the edit ends a conflict about its path.
-func (e *edit) settles() bool { return e.kind != editNone && e.kind != editForgive }
+// endsConflict reports whether the edit ends a conflict about its path.
+func (e *edit) endsConflict() bool { return e.kind != editNone && e.kind != editForgive }
 
-// beginsLost returns the lost directories that get new content.
-func (list edits) beginsLost(idx *index.Index) (dirs []string) {
+// lostDirsRefilled returns the lost directories that get new content.
+func (list edits) lostDirsRefilled(idx *index.Index) (dirs []string) {
 	for path := range idx.LostDirs() {
 		if slices.ContainsFunc(list, func(e edit) bool {
 			return (e.kind == editSet || e.kind == editDir) && e.path != path && tree.Below(e.path, path)
@@ -521,8 +520,8 @@ func (list edits) beginsLost(idx *index.Index) (dirs []string) {
 	return dirs
 }
 
-// apply changes idx. It clears the entries that it has set, to save memory.
-func (list edits) apply(idx *index.Index) error {
+// applyTo changes idx. It clears the entries that it has set, to save memory.
+func (list edits) applyTo(idx *index.Index) error {
 	for i := range list {
 		e := list[i]
 		list[i].entry = nil
@@ -539,8 +538,8 @@ func (list edits) apply(idx *index.Index) error {
 		case editDir:
 			err = idx.SetDir(e.path, *e.properties)
 		}
-		if err == nil && e.skipped() {
-			err = idx.SetSkipped(e.path, e.why)
+		if err == nil && e.isSkipped() {
+			err = idx.SetSkipped(e.path, e.reason)
 		}
 		if err != nil {
 			return err
@@ -550,16 +549,16 @@ func (list edits) apply(idx *index.Index) error {
 	return nil
 }
 
-// result summarises the edits for the user. It must come before apply, which
+// summarize summarises the edits for the user. It must come before apply, which
 // clears entries.
-func (list edits) result(idx *index.Index) *AddResult {
-	result := &AddResult{Folders: list.folders()}
+func (list edits) summarize(idx *index.Index) *AddResult {
+	result := &AddResult{Folders: list.countFolders()}
 	for _, e := range list {
-		if _, conflict := idx.Conflict(e.path); conflict && e.settles() {
+		if _, conflict := idx.Conflict(e.path); conflict && e.endsConflict() {
 			result.Resolved = append(result.Resolved, e.path)
 		}
 		switch {
-		case e.implied || e.kind == editNone || e.kind == editResolve || e.kind == editForgive:
+		case e.isImplied || e.kind == editNone || e.kind == editResolve || e.kind == editForgive:
 		case e.kind == editRemove:
 			result.Deleted = append(result.Deleted, e.path)
 		case e.state == worktree.Untracked:
@@ -571,11 +570,11 @@ func (list edits) result(idx *index.Index) *AddResult {
 			result.Read.Files++
 			result.Read.Bytes += int64(e.entry.Size)
 		}
-		switch left := (object.Skipped{Path: e.path, Reason: e.why}); {
-		case e.skipped():
+		switch left := (object.Skipped{Path: e.path, Reason: e.reason}); {
+		case e.isSkipped():
 			result.Skipped = append(result.Skipped, left)
 		case e.state == worktree.Special || e.state == worktree.Nested:
-			result.Special = append(result.Special, left)
+			result.NeverStored = append(result.NeverStored, left)
 		case e.state == worktree.Ignored:
 			result.Ignored = append(result.Ignored, e.path)
 		}
@@ -585,7 +584,7 @@ func (list edits) result(idx *index.Index) *AddResult {
 		slices.SortFunc(paths, tree.ComparePaths)
 	}
 
-	for _, left := range [][]object.Skipped{result.Skipped, result.Special} {
+	for _, left := range [][]object.Skipped{result.Skipped, result.NeverStored} {
 		slices.SortFunc(left, func(a, b object.Skipped) int {
 			return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason))
 		})
@@ -594,10 +593,10 @@ func (list edits) result(idx *index.Index) *AddResult {
 	return result
 }
 
-// folders counts the folders that the user sees as added or modified.
-func (list edits) folders() (n int) {
+// countFolders counts the folders that the user sees as added or modified.
+func (list edits) countFolders() (n int) {
 	for i := range list {
-		if list[i].kind == editDir && !list[i].implied {
+		if list[i].kind == editDir && !list[i].isImplied {
 			n++
 		}
 	}

@@ -60,30 +60,30 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, 
 	} else if err == nil {
 		err = fmt.Errorf("%w: another process dropped it", ErrNone)
 	}
-	return entry, errors.Join(p.back.Apply(ctx, r), err)
+	return entry, errors.Join(p.undo.Apply(ctx, r), err)
 }
 
 // pusher is one attempt of Push.
 type pusher struct {
 	PushOptions
-	repo *kist.Repository
-	tx   *kist.Tx
-	rw   object.ReadWriter
-	head refs.Head
-	base *object.Commit
-	idx  *index.Index // first as stored; then it has the worktree's state, and is not saved
+	repo    *kist.Repository
+	tx      *kist.Tx
+	objects object.ReadWriter
+	head    refs.Head
+	base    *object.Commit
+	idx     *index.Index // first as stored; then it has the worktree's state, and is not saved
 
 	staged, worktree tree.Info // the trees of the index and of the worktree
 	untracked        []string  // files that only the latter has
 
 	id   object.ID
-	back *checkout.Planned // undoes the changes
+	undo *checkout.Planned // undoes the changes
 }
 
 // push records the stash and plans the rest.
 func push(ctx context.Context, tx *kist.Tx, o PushOptions) (*pusher, error) {
 	r := tx.Repository()
-	p := &pusher{PushOptions: o, repo: r, tx: tx, rw: r.Unpurged(tx)}
+	p := &pusher{PushOptions: o, repo: r, tx: tx, objects: r.Unpurged(tx)}
 	var err error
 	if p.head, p.idx, err = tx.ReadTrusted(ctx); err != nil {
 		return nil, err
@@ -109,12 +109,12 @@ func push(ctx context.Context, tx *kist.Tx, o PushOptions) (*pusher, error) {
 	if o.Recording != nil {
 		o.Recording(tx, p.id)
 	}
-	enlist(tx, p.id, message)
+	noteListed(tx, p.id, message)
 	return p, nil
 }
 
-// enlist notes that a stash gets into the list.
-func enlist(tx *kist.Tx, id object.ID, message string) {
+// noteListed notes in tx that a stash becomes the newest of the list.
+func noteListed(tx *kist.Tx, id object.ID, message string) {
 	r := tx.Repository()
 	tx.NoteStep(func(ctx context.Context) error {
 		old, err := r.Refs().Get(refs.Stash)
@@ -129,7 +129,7 @@ func enlist(tx *kist.Tx, id object.ID, message string) {
 func Store(ctx context.Context, r *kist.Repository, id object.ID, message string) (Entry, error) {
 	err := r.Publish(ctx, func(tx *kist.Tx) {
 		tx.Need(id)
-		enlist(tx, id, message)
+		noteListed(tx, id, message)
 	})
 	return Entry{0, refs.LogEntry{New: id, Reason: message}}, err
 }
@@ -168,13 +168,13 @@ func (p *pusher) storeTrees(ctx context.Context) error {
 // planAndStore stores the commits of the stash, and plans how to undo the changes. It returns
 // the message for the log.
 func (p *pusher) planAndStore(ctx context.Context) (message string, err error) {
-	undone := tree.Info{ID: p.base.Tree} // worktree and index without the changes
+	indexAfter := tree.Info{ID: p.base.Tree} // worktree and index without the changes
 	if p.Paths != nil {
-		if undone, err = p.withPathsFrom(ctx, p.staged, p.base.Tree, p.Paths); err != nil {
+		if indexAfter, err = p.treeWithPathsFrom(ctx, p.staged, p.base.Tree, p.Paths); err != nil {
 			return "", err
 		}
 	}
-	same, err := p.same(ctx, undone.ID, p.staged.ID, p.worktree.ID)
+	same, err := p.areEqual(ctx, indexAfter.ID, p.staged.ID, p.worktree.ID)
 	if err == nil && same {
 		err = ErrNothing
 	}
@@ -182,29 +182,30 @@ func (p *pusher) planAndStore(ctx context.Context) (message string, err error) {
 		return "", err
 	}
 
-	stashed, err := p.withPathsFrom(ctx, p.worktree, p.staged.ID, p.untracked)
+	stashed, err := p.treeWithPathsFrom(ctx, p.worktree, p.staged.ID, p.untracked)
 	if err != nil {
 		return "", err
 	}
 	if p.KeepIndex {
-		undone = p.staged
+		indexAfter = p.staged
 	}
-	rest := undone.ID
+	worktreeAfter := indexAfter.ID
 	if p.Select != nil {
-		if stashed, rest, err = p.selected(ctx); err != nil {
+		if stashed, worktreeAfter, err = p.chosenTrees(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := p.plan(ctx, rest, undone.ID); err != nil {
+	if err := p.planUndo(ctx, worktreeAfter, indexAfter.ID); err != nil {
 		return "", err
 	}
 
 	return p.storeCommits(ctx, stashed)
 }
 
-// selected returns the trees that the user chose: to stash, and for the worktree.
-func (p *pusher) selected(ctx context.Context) (stashed tree.Info, rest object.ID, err error) {
-	of := func(id object.ID) compare.Side { return compare.Side{Tree: id, Objects: p.rw} }
+// chosenTrees calls Select, and returns the trees that the user chose: to stash, and for the
+// worktree.
+func (p *pusher) chosenTrees(ctx context.Context) (stashed tree.Info, rest object.ID, err error) {
+	of := func(id object.ID) compare.Side { return compare.Side{Tree: id, Objects: p.objects} }
 	put, left, err := p.Select(ctx, of(p.base.Tree), of(p.worktree.ID))
 	if err == nil && len(put) == 0 {
 		err = ErrNotChosen
@@ -212,23 +213,23 @@ func (p *pusher) selected(ctx context.Context) (stashed tree.Info, rest object.I
 	if err != nil {
 		return stashed, rest, err
 	}
-	base, err := tree.Stat(ctx, p.rw, p.base.Tree)
+	base, err := tree.Stat(ctx, p.objects, p.base.Tree)
 	if err != nil {
 		return stashed, rest, err
 	}
-	if stashed, err = p.with(ctx, base, put); err != nil {
+	if stashed, err = p.treeWithChosen(ctx, base, put); err != nil {
 		return stashed, rest, err
 	}
-	after, err := p.with(ctx, p.worktree, left)
+	after, err := p.treeWithChosen(ctx, p.worktree, left)
 	return stashed, after.ID, err
 }
 
-// with returns base with the parts of changes that the user chose.
-func (p *pusher) with(ctx context.Context, base tree.Info, chosen []stage.Chosen) (tree.Info, error) {
+// treeWithChosen returns base with the parts of changes that the user chose.
+func (p *pusher) treeWithChosen(ctx context.Context, base tree.Info, chosen []stage.Chosen) (tree.Info, error) {
 	at := map[string]*object.Entry{}
 	offered := map[string]bool{}
 	for _, c := range chosen {
-		e, err := c.Entry(ctx, p.repo, p.rw)
+		e, err := c.Entry(ctx, p.repo, p.objects)
 		if err != nil {
 			return tree.Info{}, err
 		}
@@ -237,29 +238,29 @@ func (p *pusher) with(ctx context.Context, base tree.Info, chosen []stage.Chosen
 			at[dir], offered[dir] = nil, true
 		}
 	}
-	return p.edit(ctx, base, at, offered)
+	return p.editTree(ctx, base, at, offered)
 }
 
-// same reports whether trees are equal. A time alone is no difference.
-func (p *pusher) same(ctx context.Context, a object.ID, others ...object.ID) (bool, error) {
+// areEqual reports whether trees are equal. A time alone is no difference.
+func (p *pusher) areEqual(ctx context.Context, a object.ID, others ...object.ID) (bool, error) {
 	for _, b := range others {
-		for _, err := range tree.Diff(ctx, p.rw, a, b, tree.DiffOptions{}) {
+		for _, err := range tree.Diff(ctx, p.objects, a, b, tree.DiffOptions{}) {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// withPathsFrom returns base with some paths as they are in another tree. It keeps no folder that
+// treeWithPathsFrom returns base with some paths as they are in another tree. It keeps no folder that
 // only these paths needed.
-func (p *pusher) withPathsFrom(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
+func (p *pusher) treeWithPathsFrom(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
 	at := map[string]*object.Entry{} // nil: remove the path
 	offered := map[string]bool{}
 	for _, path := range paths {
 		if path == "" {
-			return tree.Stat(ctx, p.rw, from)
+			return tree.Stat(ctx, p.objects, from)
 		}
-		e, err := tree.Find(ctx, p.rw, from, path)
+		e, err := tree.Find(ctx, p.objects, from, path)
 		if err == nil {
 			at[path] = &e
 			continue
@@ -269,7 +270,7 @@ func (p *pusher) withPathsFrom(ctx context.Context, base tree.Info, from object.
 		}
 		at[path] = nil
 		for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
-			if e, err := tree.Find(ctx, p.rw, from, dir); err == nil && tree.IsDir(&e) {
+			if e, err := tree.Find(ctx, p.objects, from, dir); err == nil && tree.IsDir(&e) {
 				break
 			}
 			offered[dir] = true
@@ -282,13 +283,13 @@ func (p *pusher) withPathsFrom(ctx context.Context, base tree.Info, from object.
 		}
 		at[dir] = nil
 	}
-	return p.edit(ctx, base, at, offered)
+	return p.editTree(ctx, base, at, offered)
 }
 
-// edit returns base with these entries. Nil removes one; an offered folder stays if it is not
+// editTree returns base with these entries. Nil removes one; an offered folder stays if it is not
 // empty.
-func (p *pusher) edit(ctx context.Context, base tree.Info, at map[string]*object.Entry, offered map[string]bool) (tree.Info, error) {
-	editor := tree.NewEditor(p.rw, base)
+func (p *pusher) editTree(ctx context.Context, base tree.Info, at map[string]*object.Entry, offered map[string]bool) (tree.Info, error) {
+	editor := tree.NewEditor(p.objects, base)
 	for _, path := range sortedPaths(at) {
 		var err error
 		switch e := at[path]; {
@@ -306,31 +307,31 @@ func (p *pusher) edit(ctx context.Context, base tree.Info, at map[string]*object
 	return editor.Finish(ctx)
 }
 
-// plan plans the change of the worktree to the tree rest, and of the index to the tree staged.
-func (p *pusher) plan(ctx context.Context, rest, staged object.ID) error {
+// planUndo plans the change of the worktree to the tree rest, and of the index to the tree staged.
+func (p *pusher) planUndo(ctx context.Context, worktreeAfter, staged object.ID) error {
 	var err error
-	p.back, err = checkout.Plan(ctx, p.repo, p.idx, p.rw, checkout.Tips{
-		From: checkout.Tip{Commit: p.head.ID, Tree: p.worktree.ID}, To: checkout.Tip{Commit: p.head.ID, Tree: rest}, Progress: p.Progress,
+	p.undo, err = checkout.Plan(ctx, p.repo, p.idx, p.objects, checkout.Tips{
+		From: checkout.Tip{Commit: p.head.ID, Tree: p.worktree.ID}, To: checkout.Tip{Commit: p.head.ID, Tree: worktreeAfter}, Progress: p.Progress,
 	})
 	if err != nil {
 		return err
 	}
-	p.back.Needs = []object.ID{p.head.ID}
+	p.undo.Needs = []object.ID{p.head.ID}
 	var edits []tree.Change
-	for _, from := range []object.ID{p.staged.ID, rest} {
-		for c, err := range tree.Diff(ctx, p.rw, from, staged, tree.DiffOptions{Recursive: true, Paired: true}) {
+	for _, from := range []object.ID{p.staged.ID, worktreeAfter} {
+		for c, err := range tree.Diff(ctx, p.objects, from, staged, tree.DiffOptions{Recursive: true, Paired: true}) {
 			if err != nil {
 				return err
 			}
 			edits = append(edits, c)
 		}
 	}
-	p.back.Edit = func(idx *index.Index) error { return p.stage(idx, edits) }
+	p.undo.Edit = func(idx *index.Index) error { return p.stageUndone(idx, edits) }
 	return nil
 }
 
-// stage stages the new entries of edits, with the stat data of files that need not change.
-func (p *pusher) stage(idx *index.Index, edits []tree.Change) error {
+// stageUndone stages the new entries of edits, with the stat data of files that need not change.
+func (p *pusher) stageUndone(idx *index.Index, edits []tree.Change) error {
 	for _, c := range edits {
 		var err error
 		switch {
@@ -365,7 +366,7 @@ func (p *pusher) storeCommits(ctx context.Context, stashed tree.Info) (message s
 	}
 	parents = append(parents, id)
 	if p.Untracked {
-		files, err := p.only(ctx, p.untracked)
+		files, err := p.treeOfPaths(ctx, p.untracked)
 		if err != nil {
 			return "", err
 		}
@@ -383,19 +384,19 @@ func (p *pusher) storeCommits(ctx context.Context, stashed tree.Info) (message s
 	return message, err
 }
 
-// only returns a tree that has only the given paths of the worktree's tree.
-func (p *pusher) only(ctx context.Context, paths []string) (tree.Info, error) {
+// treeOfPaths returns a tree that has only the given paths of the worktree's tree.
+func (p *pusher) treeOfPaths(ctx context.Context, paths []string) (tree.Info, error) {
 	at := map[string]*object.Entry{}
 	for _, path := range paths {
 		for ; path != "" && at[path] == nil; path, _ = tree.Split(path) {
-			e, err := tree.Find(ctx, p.rw, p.worktree.ID, path)
+			e, err := tree.Find(ctx, p.objects, p.worktree.ID, path)
 			if err != nil {
 				return tree.Info{}, err
 			}
 			at[path] = &e
 		}
 	}
-	editor := tree.NewEditor(p.rw, tree.Info{})
+	editor := tree.NewEditor(p.objects, tree.Info{})
 	for _, path := range sortedPaths(at) {
 		var err error
 		if e := at[path]; tree.IsDir(e) {

@@ -234,7 +234,7 @@ func (o *backupOptions) addPaths(ctx context.Context, env *cli.Env, r *kist.Repo
 		if err := r.AddConfig(ctx, kist.KeyBackupPaths, path); err != nil {
 			return err
 		}
-		env.Tell("added to %s: %s\n", kist.KeyBackupPaths, cli.Printable(path))
+		env.PrintOutcome("added to %s: %s\n", kist.KeyBackupPaths, cli.Printable(path))
 	}
 	return nil
 }

@@ -237,7 +237,7 @@ func (b *backupCommand) print() {
 		if text == "" || st.Outcome == backup.Failed {
 			text = st.Outcome
 		}
-		env.Tell("%-9s %s\n", st.Name, text)
+		env.PrintOutcome("%-9s %s\n", st.Name, text)
 		if st.Error != nil {
 			o := *st.Error
 			o.Message = st.Name + ": " + strings.TrimPrefix(o.Message, st.Name+": ")
@@ -274,5 +274,5 @@ func (b *backupCommand) print() {
 	if n := len(s.NotStored); n > 0 {
 		how += ", " + readable.Plural(uint64(n), "path", "paths") + " not stored"
 	}
-	env.Tell("%s; %s unmodified; %s\n", how, readable.Plural(uint64(s.Files.Unmodified), "file", "files"), took)
+	env.PrintOutcome("%s; %s unmodified; %s\n", how, readable.Plural(uint64(s.Files.Unmodified), "file", "files"), took)
 }

@@ -102,6 +102,6 @@ func (o *checkAgeOptions) run(ctx context.Context, env *cli.Env, args []string) 
 	if age > *o.max.Value {
 		return cli.Failf(cli.ExitFailed, "old", "%s, more than %s", text, o.max.Text)
 	}
-	env.Tell("%s\n", text)
+	env.PrintOutcome("%s\n", text)
 	return nil
 }

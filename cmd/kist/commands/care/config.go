@@ -220,7 +220,7 @@ func notSet(key string) error {
 	for _, known := range kist.ConfigKeys() {
 		names = append(names, known.Name)
 	}
-	return cli.Meant(cli.Failf(cli.ExitFailed, "not-set", "%s is not set", cli.QuoteArg(key)), key, names)
+	return cli.HintSimilar(cli.Failf(cli.ExitFailed, "not-set", "%s is not set", cli.QuoteArg(key)), key, names)
 }
 
 // changeUser sets, adds or unsets a key of the user's own configuration.

@@ -168,14 +168,14 @@ func printExpired(env *cli.Env, result *retain.ExpireResult, dryRun bool) {
 		}
 	}
 	if len(result.Expired) == 0 {
-		env.Tell("nothing to do\n")
+		env.PrintOutcome("nothing to do\n")
 		return
 	}
-	env.Tell("%s the content of %s", cli.Would(dryRun, "expired", "expire"), readable.Plural(uint64(len(result.Expired)), "commit", "commits"))
+	env.PrintOutcome("%s the content of %s", cli.Would(dryRun, "expired", "expire"), readable.Plural(uint64(len(result.Expired)), "commit", "commits"))
 	if n := len(result.Kept); n > 0 {
-		env.Tell(", kept that of %s", readable.FormatCount(uint64(n)))
+		env.PrintOutcome(", kept that of %s", readable.FormatCount(uint64(n)))
 	}
-	env.Tell("\n")
+	env.PrintOutcome("\n")
 	if !dryRun {
 		env.Info("'kist gc' frees the space here, and 'kist push' and 'kist remote gc' on a remote; until then, 'kist expire --undo' undoes it")
 	}
@@ -205,7 +205,7 @@ func unexpire(ctx context.Context, env *cli.Env, r *kist.Repository, revs []stri
 		return err
 	}
 	if len(restored) > 0 || err == nil {
-		env.Show(unexpiredJSON{append([]object.ID{}, restored...)},
+		env.PrintOrJSON(unexpiredJSON{append([]object.ID{}, restored...)},
 			"brought back the content of %s\n", readable.Plural(uint64(len(restored)), "commit", "commits"))
 	}
 	if gone != nil && len(restored) > 0 {

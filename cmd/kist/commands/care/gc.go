@@ -90,8 +90,8 @@ func (o *gcOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	p := env.Progress("collecting garbage")
 	defer p.Stop()
 	o.Progress = func(done, total int64) {
-		p.Total(0, uint64(total))
-		p.Set(0, uint64(done))
+		p.SetTotal(0, uint64(total))
+		p.SetDone(0, uint64(done))
 	}
 	stats, err := gc.Collect(ctx, r, o.PlanOptions)
 	p.Stop()
@@ -111,7 +111,7 @@ func (o *gcOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 
 // tellFreed prints the deleted things, and the space before and after.
 func tellFreed(env *cli.Env, dryRun bool, deleted string, before, after int64) {
-	env.Tell("%s %s, %s %s; %s left\n", cli.Would(dryRun, "deleted", "delete"), deleted,
+	env.PrintOutcome("%s %s, %s %s; %s left\n", cli.Would(dryRun, "deleted", "delete"), deleted,
 		cli.Would(dryRun, "freed", "free"), readable.FormatSize(uint64(max(0, before-after))), readable.FormatSize(uint64(after)))
 }
 
@@ -126,14 +126,14 @@ func repackedText(what string, n int, bytes, patches int64, dryRun bool) string 
 
 func printGC(env *cli.Env, st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
-		env.Tell("%s %s\n", cli.Would(dryRun, "recovered", "recover"), readable.Plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+		env.PrintOutcome("%s %s\n", cli.Would(dryRun, "recovered", "recover"), readable.Plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Repacked > 0 {
-		env.Tell("%s\n", repackedText("volume", st.Repacked, st.RepackedBytes, st.Patches, dryRun))
+		env.PrintOutcome("%s\n", repackedText("volume", st.Repacked, st.RepackedBytes, st.Patches, dryRun))
 	}
 	if st.Rewritten+st.Deleted+st.Repacked == 0 && st.Before == st.After {
 		if st.Salvaged == 0 {
-			env.Tell("nothing to do\n")
+			env.PrintOutcome("nothing to do\n")
 		}
 		return
 	}

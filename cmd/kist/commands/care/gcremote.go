@@ -119,14 +119,14 @@ func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptio
 		return readable.Plural(uint64(n), "file", "files") + " with " + readable.FormatSize(uint64(bytes))
 	}
 	if st.Repacked > 0 {
-		env.Tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.DryRun))
+		env.PrintOutcome("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.DryRun))
 	}
 	if st.Condemned > 0 {
 		text := ""
 		if st.Rewritten > 0 {
 			text = "; " + cli.Would(o.DryRun, "rewrote", "rewrite") + " " + readable.Plural(uint64(st.Rewritten), "pack", "packs")
 		}
-		env.Tell("%s %s for deletion: %s%s\n", cli.Would(o.DryRun, "marked", "mark"), files(st.Condemned, st.CondemnedBytes),
+		env.PrintOutcome("%s %s for deletion: %s%s\n", cli.Would(o.DryRun, "marked", "mark"), files(st.Condemned, st.CondemnedBytes),
 			readable.Plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 
@@ -134,10 +134,10 @@ func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptio
 	case st.Deleted > 0:
 		tellFreed(env, o.DryRun, readable.Plural(uint64(st.Deleted), "file", "files"), st.Before, st.After)
 	case st.Condemned+st.Waiting+st.Locked == 0:
-		env.Tell("nothing to do\n")
+		env.PrintOutcome("nothing to do\n")
 	}
 	if st.Locked > 0 {
-		env.Tell("%s locked until %s: gc deletes them after that\n", files(st.Locked, st.LockedBytes), st.LockedUntil.Local().Format("2006-01-02 15:04"))
+		env.PrintOutcome("%s locked until %s: gc deletes them after that\n", files(st.Locked, st.LockedBytes), st.LockedUntil.Local().Format("2006-01-02 15:04"))
 	}
 	if st.Waiting > 0 {
 		again := "kist remote gc"
@@ -148,6 +148,6 @@ func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptio
 		if !st.Next.IsZero() {
 			due = ", due " + st.Next.Local().Format("2006-01-02 15:04")
 		}
-		env.Tell("%s marked for deletion%s: run '%s %s' then\n", files(st.Waiting, st.WaitingBytes), due, again, name)
+		env.PrintOutcome("%s marked for deletion%s: run '%s %s' then\n", files(st.Waiting, st.WaitingBytes), due, again, name)
 	}
 }

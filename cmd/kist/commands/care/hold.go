@@ -109,7 +109,7 @@ func (o *holdOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	if !hold.Until.IsZero() {
 		end = " until " + show.HoldTime(env, hold.Until)
 	}
-	env.Show(show.NewHoldJSON(env, hold), "holding %s%s\n", input.Describe(ctx, r, hold.Key.ID), end)
+	env.PrintOrJSON(show.NewHoldJSON(env, hold), "holding %s%s\n", input.Describe(ctx, r, hold.Key.ID), end)
 	return nil
 }
 
@@ -148,7 +148,7 @@ func runHoldRemove(ctx context.Context, env *cli.Env, r *kist.Repository, rev, r
 	if was.Who != hold.Who && was.Who != "" {
 		env.Warn("this is somebody else's hold: held %s", show.HeldText(env, was))
 	}
-	env.Show(show.NewHoldJSON(env, hold), "no longer holding %s\n", show.DescribeHeld(ctx, env, r, hold.Key.ID))
+	env.PrintOrJSON(show.NewHoldJSON(env, hold), "no longer holding %s\n", show.DescribeHeld(ctx, env, r, hold.Key.ID))
 	return nil
 }
 

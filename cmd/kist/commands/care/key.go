@@ -194,7 +194,7 @@ func printKeyset(env *cli.Env, k keysetJSON) {
 		env.Printf("epoch %d: %s, %s%s\n", e.Epoch, readable.Plural(uint64(e.Files), "file", "files"), readable.FormatSize(uint64(e.Bytes)), readableBy(e.Removed))
 	}
 	if len(kinds) > 1 {
-		env.Tell("some keys are not safe against quantum computers: the weaker ones decide for the remote\n")
+		env.PrintOutcome("some keys are not safe against quantum computers: the weaker ones decide for the remote\n")
 	}
 }
 
@@ -290,7 +290,7 @@ func (o *keyAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 		return k.Add(named...)
 	})
 	if err == nil {
-		env.Tell("%s can read %s now, older content too\n", readable.Plural(uint64(len(added)), "recipient more", "recipients more"), cli.QuoteArg(args[0]))
+		env.PrintOutcome("%s can read %s now, older content too\n", readable.Plural(uint64(len(added)), "recipient more", "recipients more"), cli.QuoteArg(args[0]))
 	}
 	return err
 }
@@ -356,7 +356,7 @@ func runKeyRemove(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 	if err != nil {
 		return err
 	}
-	env.Tell(`%s can read nothing that is written from now on; older content it can read, and may have copied
+	env.PrintOutcome(`%s can read nothing that is written from now on; older content it can read, and may have copied
 left to do:
   withdraw its credentials for the store
   'kist remote gc --rekey %[2]s' encrypts older content with the new key
@@ -379,7 +379,7 @@ stay the same. Older content stays encrypted with the former keys, until
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		err := changeKeys(ctx, env, r, args[0], (*keyset.Keyset).Rotate)
 		if err == nil {
-			env.Tell("everything is encrypted with a new key from now on\n")
+			env.PrintOutcome("everything is encrypted with a new key from now on\n")
 		}
 		return err
 	}, cli.ExitBusy)
@@ -427,6 +427,6 @@ func runKeyExport(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 	if env.Global.JSON {
 		env.JSON(exportedJSON{path, k.Serial})
 	}
-	env.Tell("saved the keys of %s in %s\n", cli.QuoteArg(args[0]), cli.QuoteArg(args[1]))
+	env.PrintOutcome("saved the keys of %s in %s\n", cli.QuoteArg(args[0]), cli.QuoteArg(args[1]))
 	return nil
 }

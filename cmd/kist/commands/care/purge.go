@@ -211,7 +211,7 @@ func applyPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 		return nil, err
 	}
 	if len(plan.Contents) > 0 {
-		env.Tell("purged %s\n", readable.Plural(uint64(len(purged)), "content", "contents"))
+		env.PrintOutcome("purged %s\n", readable.Plural(uint64(len(purged)), "content", "contents"))
 	}
 	rewritten := &rewrite.Result{}
 	if o.rewrite {
@@ -224,11 +224,11 @@ func applyPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 		}
 	}
 	if rewritten.File != "" {
-		env.Tell("rewritten: %s; %s has the old and new IDs\n", readable.Plural(uint64(len(rewritten.Commits)), "commit", "commits"),
+		env.PrintOutcome("rewritten: %s; %s has the old and new IDs\n", readable.Plural(uint64(len(rewritten.Commits)), "commit", "commits"),
 			cli.QuotePath(cli.RepositoryFile(r, rewritten.File)))
 	}
 	if n := rewritten.Signed; n > 0 {
-		env.Tell("dropped: %s of rewritten commits and tags\n", readable.Plural(uint64(n), "signature", "signatures"))
+		env.PrintOutcome("dropped: %s of rewritten commits and tags\n", readable.Plural(uint64(n), "signature", "signatures"))
 	}
 	tellAfterPurge(env, r, rewritten)
 	return rewritten, nil
@@ -334,13 +334,13 @@ func printPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 		return contentText(ctx, env, r, &c)
 	}))
 	for _, hold := range plan.Holds {
-		env.Tell("not before a hold is lifted: %s, held %s\n", show.DescribeHeld(ctx, env, r, hold.Key.ID), show.HeldText(env, hold))
+		env.PrintOutcome("not before a hold is lifted: %s, held %s\n", show.DescribeHeld(ctx, env, r, hold.Key.ID), show.HeldText(env, hold))
 	}
-	env.Tell("%s would be freed here", readable.FormatSize(uint64(plan.Freed)))
+	env.PrintOutcome("%s would be freed here", readable.FormatSize(uint64(plan.Freed)))
 	if plan.Shared > 0 {
-		env.Tell("; %s stay, since other contents have the same chunks", readable.FormatSize(uint64(plan.Shared)))
+		env.PrintOutcome("; %s stay, since other contents have the same chunks", readable.FormatSize(uint64(plan.Shared)))
 	}
-	env.Tell("\n")
+	env.PrintOutcome("\n")
 }
 
 // contentText describes a content, and on further lines its uses.

@@ -71,7 +71,7 @@ func undoPurge(ctx context.Context, env *cli.Env, r *kist.Repository, ids []stri
 		case err != nil:
 			return err
 		}
-		env.Show(newPurgedJSON(rec, true), "%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
+		env.PrintOrJSON(newPurgedJSON(rec, true), "%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
 	}
 	return nil
 }

@@ -266,9 +266,9 @@ func checkAdded(ctx context.Context, env *cli.Env, r *kist.Repository, m registr
 func tellChecked(env *cli.Env, m registry.Remote, report *check.Report) {
 	switch {
 	case report != nil:
-		env.Tell("remote check passed: %s%s\n", sharing(m), secrecy(m))
+		env.PrintOutcome("remote check passed: %s%s\n", sharing(m), secrecy(m))
 	case m.IsRepository():
-		env.Tell("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", cli.QuoteArg(m.URL))
+		env.PrintOutcome("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", cli.QuoteArg(m.URL))
 	}
 }
 

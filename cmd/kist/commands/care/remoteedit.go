@@ -150,11 +150,11 @@ func runRemotePrune(ctx context.Context, env *cli.Env, r *kist.Repository, name 
 		return err
 	}
 	if len(gone) > 0 {
-		env.Tell("Pruning %s\nURL: %s\n", cli.Printable(name), cli.Printable(remote.Redact(m.URL)))
+		env.PrintOutcome("Pruning %s\nURL: %s\n", cli.Printable(name), cli.Printable(remote.Redact(m.URL)))
 	}
 	for _, f := range gone {
 		env.JSON(prunedJSON{f.Name, f.Local, f.Old})
-		env.Tell(" * [%s] %s\n", cli.Would(dryRun, "pruned", "prune"), cli.Printable(f.Local[len(refs.Remotes):]))
+		env.PrintOutcome(" * [%s] %s\n", cli.Would(dryRun, "pruned", "prune"), cli.Printable(f.Local[len(refs.Remotes):]))
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (e *encryption) ownRecipients(ctx context.Context, env *cli.Env, now time.T
 		if err := keyset.Create(path, made.File(now)); err != nil {
 			return nil, err
 		}
-		env.Tell("made your identity: %s\n", cli.QuoteArg(path))
+		env.PrintOutcome("made your identity: %s\n", cli.QuoteArg(path))
 		own.Recipients = []string{made.Recipient()}
 	}
 	base := machineName(env)
@@ -206,7 +206,7 @@ func (e *encryption) makeRecovery(env *cli.Env, now time.Time) (keyset.Identity,
 	if err := keyset.Create(env.Path(e.recoveryFile), made.File(now)); err != nil {
 		return made, err
 	}
-	env.Tell("wrote the recovery key to %s: keep it where this machine is not\n", cli.QuoteArg(e.recoveryFile))
+	env.PrintOutcome("wrote the recovery key to %s: keep it where this machine is not\n", cli.QuoteArg(e.recoveryFile))
 	return made, nil
 }
 

@@ -76,12 +76,12 @@ func (o verifyOptions) runRepair(ctx context.Context, env *cli.Env, r *kist.Repo
 func printRepair(ctx context.Context, env *cli.Env, r *kist.Repository, found *gc.Report, out verifyJSON) {
 	repaired, moved := cli.Would(out.DryRun, "repaired", "repair"), cli.Would(out.DryRun, "moved", "move")
 	for _, line := range repairedLines(r, out.Repaired) {
-		env.Tell("%s %s\n", env.Paint(cli.Green, repaired), line)
+		env.PrintOutcome("%s %s\n", env.Paint(cli.Green, repaired), line)
 	}
 
 	for _, q := range out.Quarantined {
 		to := cmp.Or(q.To, volume.QuarantineDir)
-		env.Tell("%s to %s: %s\n", moved, cli.QuotePath(cli.RepositoryFile(r, to)), cli.QuotePath(cli.RepositoryFile(r, q.File)))
+		env.PrintOutcome("%s to %s: %s\n", moved, cli.QuotePath(cli.RepositoryFile(r, to)), cli.QuotePath(cli.RepositoryFile(r, q.File)))
 	}
 
 	show.PrintProblems(ctx, env, r, out.Lost)
@@ -89,15 +89,15 @@ func printRepair(ctx context.Context, env *cli.Env, r *kist.Repository, found *g
 	switch {
 	case len(out.Lost) > 0:
 	case len(out.Accepted) > 0:
-		env.Tell("%s as lost:\n", cli.Would(out.DryRun, "accepted", "accept"))
+		env.PrintOutcome("%s as lost:\n", cli.Would(out.DryRun, "accepted", "accept"))
 		show.PrintProblems(ctx, env, r, out.Accepted)
 	case len(out.Repaired)+len(out.Quarantined) == 0:
-		env.Tell("no errors found: nothing to repair\n")
+		env.PrintOutcome("no errors found: nothing to repair\n")
 	case out.DryRun:
 	case slices.ContainsFunc(out.Repaired, func(done repairedJSON) bool { return done.Loses }):
-		env.Tell("repaired: everything is intact again, except the losses above\n")
+		env.PrintOutcome("repaired: everything is intact again, except the losses above\n")
 	default:
-		env.Tell("repaired: everything is intact again\n")
+		env.PrintOutcome("repaired: everything is intact again\n")
 	}
 }
 

@@ -193,7 +193,7 @@ func runScheduleRemove(ctx context.Context, env *cli.Env, args []string) error {
 	if !found {
 		return cli.Failf(cli.ExitFailed, "no-schedule", "there is no schedule for %s", cli.QuotePath(repo))
 	}
-	env.Tell("removed the schedule of %s\n", cli.QuotePath(repo))
+	env.PrintOutcome("removed the schedule of %s\n", cli.QuotePath(repo))
 	return nil
 }
 

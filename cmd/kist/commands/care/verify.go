@@ -212,10 +212,10 @@ func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volu
 			env.Info("unknown file, not made by this version of kist: %s", line)
 		}
 		for _, key := range lost {
-			env.Tell("accepted as lost: %s %s\n", key.Kind, key.ID)
+			env.PrintOutcome("accepted as lost: %s %s\n", key.Kind, key.ID)
 		}
 		if len(out.Errors) == 0 {
-			env.Tell("no errors found: %s, %s read; %s\n", readable.Plural(uint64(report.Objects), "object", "objects"),
+			env.PrintOutcome("no errors found: %s, %s read; %s\n", readable.Plural(uint64(report.Objects), "object", "objects"),
 				readable.FormatSize(uint64(report.Bytes)), readable.Plural(uint64(report.Commits), "commit", "commits"))
 		}
 	}

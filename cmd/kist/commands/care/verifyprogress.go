@@ -32,20 +32,20 @@ func newVerifyProgress(ctx context.Context, env *cli.Env, r *kist.Repository, ch
 	if !check.ReadData || check.Subset != nil {
 		bytes = 0
 	}
-	v.p.Total(uint64(objects), uint64(bytes))
+	v.p.SetTotal(uint64(objects), uint64(bytes))
 	return v
 }
 
 func (v *verifyProgress) checking(done volume.Checked) {
-	v.at(verifying).Set(uint64(done.Objects), uint64(done.Bytes))
+	v.at(verifying).SetDone(uint64(done.Objects), uint64(done.Bytes))
 }
 
-func (v *verifyProgress) following(nodes int) { v.at("following history").Set(uint64(nodes), 0) }
+func (v *verifyProgress) following(nodes int) { v.at("following history").SetDone(uint64(nodes), 0) }
 
 func (v *verifyProgress) restoring(done, total int64) {
 	p := v.at("restoring")
-	p.Total(uint64(total), 0)
-	p.Set(uint64(done), 0)
+	p.SetTotal(uint64(total), 0)
+	p.SetDone(uint64(done), 0)
 }
 
 // at returns the progress of a phase, which begins with the first call.

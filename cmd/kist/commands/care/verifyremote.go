@@ -60,7 +60,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 	defer p.Stop()
 	var found, lost []collect.Problem
 	done, err := collect.Check(ctx, opened, collect.CheckOptions{
-		ReadData: check.ReadData, Subset: check.Subset, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
+		ReadData: check.ReadData, Subset: check.Subset, Progress: func(bytes int64) { p.SetDone(0, uint64(bytes)) },
 	}, func(problem collect.Problem) { found = append(found, problem) })
 	if err != nil {
 		return err
@@ -84,11 +84,11 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 	} else {
 		show.PrintProblems(ctx, env, r, out.Errors)
 		for _, gap := range out.Accepted {
-			env.Tell("accepted as lost: %s %s\n", gap.Kind, gap.ID)
+			env.PrintOutcome("accepted as lost: %s %s\n", gap.Kind, gap.ID)
 			show.PrintAffected(ctx, env, r, gap.Commits, gap.Paths)
 		}
 		if len(out.Errors) == 0 {
-			env.Tell("no errors found: %s in %s, %s read; %s\n", readable.Plural(uint64(done.Objects), "object", "objects"),
+			env.PrintOutcome("no errors found: %s in %s, %s read; %s\n", readable.Plural(uint64(done.Objects), "object", "objects"),
 				readable.Plural(uint64(done.Packs), "pack", "packs"), readable.FormatSize(uint64(done.Bytes)), readable.Plural(uint64(done.Roots), "root", "roots"))
 		}
 	}
@@ -137,14 +137,14 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *cli.Env, r *kist.R
 
 func (o verifyOptions) printRemoteRepair(ctx context.Context, env *cli.Env, r *kist.Repository, result *collect.RepairResult, lost []show.ProblemJSON) {
 	for _, blob := range result.Repaired {
-		env.Tell("%s %s\n", env.Paint(cli.Green, cli.Would(o.dryRun, "replaced", "replace")), blob)
+		env.PrintOutcome("%s %s\n", env.Paint(cli.Green, cli.Would(o.dryRun, "replaced", "replace")), blob)
 	}
 	show.PrintProblems(ctx, env, r, lost)
 	switch {
 	case len(lost) > 0:
 	case len(result.Found) == 0:
-		env.Tell("no errors found: nothing to repair\n")
+		env.PrintOutcome("no errors found: nothing to repair\n")
 	case !o.dryRun:
-		env.Tell("repaired: %s sent; gc of the remote deletes the damaged copies\n", readable.Plural(uint64(result.Objects), "object", "objects"))
+		env.PrintOutcome("repaired: %s sent; gc of the remote deletes the damaged copies\n", readable.Plural(uint64(result.Objects), "object", "objects"))
 	}
 }

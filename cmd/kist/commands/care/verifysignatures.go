@@ -73,7 +73,7 @@ func verifySignatures(ctx context.Context, env *cli.Env, r *kist.Repository) err
 			return err
 		}
 		done++
-		p.Set(done, 0)
+		p.SetDone(done, 0)
 	}
 	p.Stop()
 
@@ -118,6 +118,6 @@ func printSignatures(env *cli.Env, out signaturesJSON) {
 	for _, s := range out.Signatures {
 		env.Printf("%s %s%s: signature %s\n", s.Kind, s.ID.Short(), strings.TrimSuffix(" "+cli.Printable(cli.ShortRef(s.Name)), " "), s.text)
 	}
-	env.Tell("%s good, %d not good; %s\n", readable.Plural(uint64(out.Good), "signature is", "signatures are"), len(out.Signatures),
+	env.PrintOutcome("%s good, %d not good; %s\n", readable.Plural(uint64(out.Good), "signature is", "signatures are"), len(out.Signatures),
 		readable.Plural(uint64(out.None), "commit or tag has none", "commits and tags have none"))
 }

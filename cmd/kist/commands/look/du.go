@@ -149,7 +149,7 @@ func (o *duOptions) list(ctx context.Context, env *cli.Env, at input.Located, st
 	if at.Entry.Type != object.TypeDir || o.depth == 0 {
 		return nil
 	}
-	env.Repo.Lost.Begin(at.Path)
+	env.Repo.Lost.BeginAt(at.Path)
 	return tree.Walk(ctx, at.Objects, at.Entry.Content.ID, func(path string, e object.Entry) error {
 		if e.Type != object.TypeDir && !o.all {
 			return nil

@@ -81,7 +81,7 @@ func groupsOf(ctx context.Context, env *cli.Env, r *kist.Repository, args []stri
 		return nil, err
 	}
 	for _, at := range all {
-		env.Repo.Lost.Begin(at.Path)
+		env.Repo.Lost.BeginAt(at.Path)
 		if err := groups.AddFiles(ctx, at.Objects, at.Tree, at.Path, by); err != nil {
 			return nil, err
 		}

@@ -150,7 +150,7 @@ func (o *findOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		if err != nil {
 			return err
 		}
-		env.Repo.Lost.Begin(place.Path)
+		env.Repo.Lost.BeginAt(place.Path)
 		list = q.In(ctx, place)
 	}
 
@@ -230,7 +230,7 @@ func (o *findOptions) parse(ctx context.Context, env *cli.Env, r *kist.Repositor
 			o.progress = env.Progress("searching")
 			return x, err
 		},
-		Progress: func(done, _ kist.Amount) { o.progress.Set(uint64(done.Files), uint64(done.Bytes)) },
+		Progress: func(done, _ kist.Amount) { o.progress.SetDone(uint64(done.Files), uint64(done.Bytes)) },
 	}
 	if env.Cmd.Flags().Changed("sha256") {
 		opt.Also = append(opt.Also, "sha256="+o.sha256.String())

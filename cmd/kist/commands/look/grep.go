@@ -256,7 +256,7 @@ func (p *grepPrinter) print(b grep.Block) error {
 		return nil
 	}
 	if b.Err != nil {
-		if lost := p.env.Repo.Lost.Pass(b.Err); lost == nil || errors.Is(b.Err, context.Canceled) {
+		if lost := p.env.Repo.Lost.PassOver(b.Err); lost == nil || errors.Is(b.Err, context.Canceled) {
 			return lost
 		}
 		if errors.Is(b.Err, object.ErrNewerFormat) {

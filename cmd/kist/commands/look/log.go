@@ -298,7 +298,7 @@ func (o *logStarts) history(ctx context.Context, env *cli.Env, r *kist.Repositor
 			return opt, nil, err
 		}
 		for _, name := range names {
-			if env.Repo.Lost.Tip(ctx, r, name) {
+			if env.Repo.Lost.IsTipLost(ctx, r, name) {
 				continue
 			}
 			if from.negative {

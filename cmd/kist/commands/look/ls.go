@@ -96,7 +96,7 @@ func (o *lsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	}
 
 	for _, at := range all {
-		env.Repo.Lost.Begin(at.Path)
+		env.Repo.Lost.BeginAt(at.Path)
 		if err := o.list(ctx, at, o.recursive || byPaths, print); err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func (o *mountOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command
 	if len(args) == 2 {
 		result.Rev = args[1]
 	}
-	env.Show(result, "mounted %s on %s; Ctrl-C or '%s %s' unmounts it\n", cli.Printable(name), cli.QuotePath(args[0]), mount.Command, cli.QuotePath(args[0]))
+	env.PrintOrJSON(result, "mounted %s on %s; Ctrl-C or '%s %s' unmounts it\n", cli.Printable(name), cli.QuotePath(args[0]), mount.Command, cli.QuotePath(args[0]))
 	if err := env.Stdout.(*cli.Results).Flush(); err != nil {
 		env.Warn("%v", err)
 	}

@@ -132,7 +132,7 @@ func (o *serveOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	if err != nil {
 		return err
 	}
-	env.Show(servedJSON{url}, "serving %s at %s\n", cli.QuotePath(r.Home()), url)
+	env.PrintOrJSON(servedJSON{url}, "serving %s at %s\n", cli.QuotePath(r.Home()), url)
 	if err := env.Stdout.(*cli.Results).Flush(); err != nil {
 		l.Close()
 		return err

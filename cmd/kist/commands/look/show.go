@@ -99,7 +99,7 @@ func (o *showOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		} else {
 			err = showRevision(ctx, p, arg)
 		}
-		if err = env.Repo.Lost.Pass(err); err != nil {
+		if err = env.Repo.Lost.PassOver(err); err != nil {
 			return err
 		}
 	}
@@ -171,12 +171,12 @@ func printSkipped(ctx context.Context, p *show.CommitPrinter, c *object.Commit) 
 // showPath prints the content of a file, the target of a symlink, or the names in a
 // folder.
 func showPath(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) error {
-	env.Repo.Lost.Begin("")
+	env.Repo.Lost.BeginAt("")
 	at, err := input.Locate(ctx, env, r, arg)
 	if err != nil {
 		return err
 	}
-	env.Repo.Lost.Begin(at.Path)
+	env.Repo.Lost.BeginAt(at.Path)
 	if env.Global.JSON {
 		purged, err := r.Purged(ctx, &at.Entry)
 		if err != nil {

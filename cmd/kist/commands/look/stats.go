@@ -162,7 +162,7 @@ func (o *statsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 func (o *statsOptions) totals(ctx context.Context, r *kist.Repository, revs, paths []string, p *cli.Progress) (*stats.Stats, error) {
 	s, err := stats.Totals(ctx, r, stats.Options{
 		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
-		Progress: func(objects int64) { p.Set(uint64(objects), 0) },
+		Progress: func(objects int64) { p.SetDone(uint64(objects), 0) },
 	})
 	var overlap *stats.PathsOverlapError
 	switch {

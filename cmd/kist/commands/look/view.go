@@ -215,7 +215,7 @@ files in the folder stay, and a warning lists them.`,
 			env.Warn("not removed, because kist did not make it: %s", cli.QuotePath(path))
 		}
 		if err == nil {
-			env.Tell("removed view %q\n", args[0])
+			env.PrintOutcome("removed view %q\n", args[0])
 		}
 		return err
 	}, cli.ExitBusy)
@@ -260,7 +260,7 @@ func newViewJSON(v views.View) viewJSON {
 // showView prints a view that is complete.
 func showView(env *cli.Env, report *views.Report, done string) {
 	env.JSON(madeViewJSON{newViewJSON(report.View), report.Commit, report.Links, report.Skipped})
-	env.Tell("%s view %q: %s in %s\n", done, report.Name, readable.Plural(uint64(report.Links), "link", "links"), cli.QuotePath(report.Dir))
+	env.PrintOutcome("%s view %q: %s in %s\n", done, report.Name, readable.Plural(uint64(report.Links), "link", "links"), cli.QuotePath(report.Dir))
 	if report.Skipped > 0 {
 		env.Warn("%s left out: the content was purged or lost, or the link would be in a .git folder", readable.Plural(uint64(report.Skipped), "file is", "files are"))
 	}

@@ -128,9 +128,9 @@ func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) err
 	case result.Head.Unborn() && !o.NoCheckout:
 		env.Warn("nothing was checked out: the remote has no branch")
 	case result.Head.Branch != "":
-		env.Tell("on branch %s\n", cli.QuoteArg(result.Head.Branch))
+		env.PrintOutcome("on branch %s\n", cli.QuoteArg(result.Head.Branch))
 	default:
-		env.Tell("HEAD is at %s\n", input.Describe(ctx, r, result.Head.ID))
+		env.PrintOutcome("HEAD is at %s\n", input.Describe(ctx, r, result.Head.ID))
 	}
 	return env.Unwritten(r, err)
 }
@@ -145,7 +145,7 @@ func (o *cloneOptions) tellCloned(env *cli.Env, r *kist.Repository, result *exch
 	if err != nil || len(result.Lost) > 0 {
 		form = "the clone of %s in %s is not complete%s\n"
 	}
-	env.Tell(form, cli.Printable(remote.Redact(o.URL)), cli.QuotePath(r.Root()), again)
+	env.PrintOutcome(form, cli.Printable(remote.Redact(o.URL)), cli.QuotePath(r.Root()), again)
 }
 
 // explain returns the error that the command ends with for a mistake in the command line. It

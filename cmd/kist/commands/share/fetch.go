@@ -230,7 +230,7 @@ func printFetched(ctx context.Context, env *cli.Env, r *kist.Repository, o excha
 			continue
 		}
 		if first {
-			env.Tell("From %s\n", cli.Printable(remote.Redact(m.URL)))
+			env.PrintOutcome("From %s\n", cli.Printable(remote.Redact(m.URL)))
 			first = false
 		}
 		if move.Status == "kept" {

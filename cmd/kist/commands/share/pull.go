@@ -110,7 +110,7 @@ func (o *pullOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		err = work.LocalBlock(err, work.HintAutostash)
 	}
 	if result == nil {
-		return o.End(ctx, env, r, nil, err)
+		return o.PrintResult(ctx, env, r, nil, err)
 	}
 	err = missingSource(err, args, result)
 	if result.Fetch != nil && !env.Global.JSON {
@@ -127,7 +127,7 @@ func (o *pullOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		return work.PrintRebase(ctx, env, r, result.Rebase, err)
 	}
 	o.Form = func(merged work.MergedJSON) any { return pulledJSON{newPulledJSON(result.Fetch), merged} }
-	return o.End(ctx, env, r, result.Merge, err)
+	return o.PrintResult(ctx, env, r, result.Merge, err)
 }
 
 // missingSource returns err, or a better error for a branch to pull that the remote lacks.
@@ -141,7 +141,7 @@ func missingSource(err error, args []string, result *exchange.PullResult) error 
 		names = append(names, cli.ShortRef(ref.Name))
 	}
 	err = cli.Failf(cli.ExitFailed, "unknown-ref", "remote %s has no branch or tag %s", cli.QuoteArg(result.Source.Remote), cli.QuoteArg(name))
-	return cli.Meant(err, name, names)
+	return cli.HintSimilar(err, name, names)
 }
 
 // pullSource returns the branch to pull; zero: the upstream of the current branch.

@@ -257,7 +257,7 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 			return nil, err
 		}
 		for _, ref := range all {
-			if lost.Tip(ctx, r, ref.Name) {
+			if lost.IsTipLost(ctx, r, ref.Name) {
 				continue
 			}
 			p, err := registry.ParsePush(ctx, r, ref.Name)
@@ -346,13 +346,13 @@ func printPushed(ctx context.Context, env *cli.Env, r *kist.Repository, o exchan
 		if slices.ContainsFunc(o.Refs, func(ref registry.PushRef) bool { return ref.Source == "" }) {
 			return nil // a missing ref is an error, which comes next
 		}
-		env.Tell("Everything up to date.\n")
+		env.PrintOutcome("Everything up to date.\n")
 	} else {
 		m, err := registry.Resolve(r, o.Remote)
 		if err != nil {
 			return err
 		}
-		env.Tell("To %s\n", cli.Printable(remote.Redact(m.URL)))
+		env.PrintOutcome("To %s\n", cli.Printable(remote.Redact(m.URL)))
 	}
 
 	for _, ref := range result.Refs {
@@ -373,7 +373,7 @@ func printPushed(ctx context.Context, env *cli.Env, r *kist.Repository, o exchan
 	show.PrintLost(ctx, env, r, o.Remote, result.Lost)
 	show.TellLocks(env, result.Locks)
 	for _, key := range result.Found {
-		env.Tell("no longer lost: %s %s\n", key.Kind, key.ID)
+		env.PrintOutcome("no longer lost: %s %s\n", key.Kind, key.ID)
 	}
 
 	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {

@@ -190,11 +190,11 @@ func PrintAdded(env *cli.Env, r *kist.Repository, dryRun bool, result *stage.Add
 
 	switch {
 	case parts == "":
-		env.Tell("nothing changed\n")
+		env.PrintOutcome("nothing changed\n")
 	case dryRun:
-		env.Tell("would be staged: %s; %s read, %s new\n", parts, readable.FormatSize(did.Read), readable.FormatSize(did.New))
+		env.PrintOutcome("would be staged: %s; %s read, %s new\n", parts, readable.FormatSize(did.Read), readable.FormatSize(did.New))
 	default:
-		env.Tell("staged: %s; %s\n", parts, did)
+		env.PrintOutcome("staged: %s; %s\n", parts, did)
 	}
 }
 
@@ -210,7 +210,7 @@ func pathStatuses(paths []string, status string) []pathStatus {
 // command ends with.
 func AddOutcome(env *cli.Env, r *kist.Repository, result *stage.AddResult, asked []string) error {
 	var missed []object.Skipped
-	for _, s := range result.Special {
+	for _, s := range result.NeverStored {
 		if slices.Contains(asked, s.Path) {
 			missed = append(missed, s)
 			continue

@@ -109,7 +109,7 @@ func editAttrs(ctx context.Context, env *cli.Env, r *kist.Repository, arg string
 	for _, path := range changed {
 		env.JSON(jsonform.NewPath(path))
 		if env.Global.Verbose {
-			env.Tell("%s\n", env.Shown(r, path))
+			env.PrintOutcome("%s\n", env.Shown(r, path))
 		}
 	}
 	return nil

@@ -169,7 +169,7 @@ func runBisectReset(ctx context.Context, env *cli.Env, r *kist.Repository, args 
 	err = bisect.Reset(ctx, r, rev, p.Amounts())
 	p.Stop()
 	if errors.Is(err, bisect.ErrNone) {
-		env.Tell("We are not bisecting.\n")
+		env.PrintOutcome("We are not bisecting.\n")
 		err = nil
 	}
 	if err != nil {
@@ -181,7 +181,7 @@ func runBisectReset(ctx context.Context, env *cli.Env, r *kist.Repository, args 
 	}
 	env.JSON(NewCheckoutJSON(head))
 	if head != old {
-		checkoutOptions{}.say(ctx, env, r, old, head)
+		checkoutOptions{}.printNewHead(ctx, env, r, old, head)
 	}
 	return nil
 }
@@ -259,11 +259,11 @@ func bisectStep(ctx context.Context, e *cli.Env, r *kist.Repository, step func(k
 
 	switch {
 	case out.Waiting != "":
-		e.Tell("status: waiting for %s\n", out.Waiting)
+		e.PrintOutcome("status: waiting for %s\n", out.Waiting)
 	case out.MergeBase:
-		e.Tell("Bisecting: a merge base must be tested\n")
+		e.PrintOutcome("Bisecting: a merge base must be tested\n")
 	case !out.Next.IsZero():
-		e.Tell("Bisecting: %s left to test after this (roughly %s)\n",
+		e.PrintOutcome("Bisecting: %s left to test after this (roughly %s)\n",
 			readable.Plural(uint64(out.Left), "revision", "revisions"), readable.Plural(uint64(out.Steps), "step", "steps"))
 	case len(out.Possible) > 0:
 		e.Printf("There are only 'skip'ped commits left to test.\nThe first bad commit could be any of:\n")
@@ -277,7 +277,7 @@ func bisectStep(ctx context.Context, e *cli.Env, r *kist.Repository, step func(k
 		}
 	}
 	if !out.Next.IsZero() {
-		e.Tell("[%s] %s\n", out.Next, cli.Printable(bisect.Subject(ctx, r, out.Next)))
+		e.PrintOutcome("[%s] %s\n", out.Next, cli.Printable(bisect.Subject(ctx, r, out.Next)))
 	}
 	return out, e.Unwritten(r, err)
 }
@@ -330,7 +330,7 @@ func runBisect(ctx context.Context, env *cli.Env, r *kist.Repository, args []str
 	}
 	out, err := bisect.Run(ctx, r, bisect.RunOptions{
 		Test: func(ctx context.Context) (int, error) {
-			env.Tell("running %s\n", cli.Printable(strings.Join(words, " ")))
+			env.PrintOutcome("running %s\n", cli.Printable(strings.Join(words, " ")))
 			return runInside(ctx, env, r, args)
 		},
 		Step: func(answer func(kist.Progress) (bisect.Outcome, error)) (bisect.Outcome, error) {
@@ -352,7 +352,7 @@ func runBisect(ctx context.Context, env *cli.Env, r *kist.Repository, args []str
 	}
 	s, err := bisect.Current(r)
 	if err == nil {
-		env.Tell("bisect found first %s commit\n", s.Terms.Bad)
+		env.PrintOutcome("bisect found first %s commit\n", s.Terms.Bad)
 	}
 	return err
 }

@@ -164,7 +164,7 @@ func branchArg(ctx context.Context, r *kist.Repository, arg string) (string, err
 			return branch, nil
 		}
 	}
-	return "", cli.Meant(cli.Failf(cli.ExitFailed, "unknown-ref", "branch %s not found", cli.QuoteArg(arg)), arg, cli.RefNames(r, refs.Heads))
+	return "", cli.HintSimilar(cli.Failf(cli.ExitFailed, "unknown-ref", "branch %s not found", cli.QuoteArg(arg)), arg, cli.RefNames(r, refs.Heads))
 }
 
 // each calls do with each of args. It reports all errors except the last one, and returns
@@ -194,7 +194,7 @@ func deleteBranch(ctx context.Context, env *cli.Env, r *kist.Repository, o branc
 		}
 		full, what, arg = refs.Heads+name, "branch", name
 	} else if _, err := r.Refs().Get(full); errors.Is(err, refs.ErrNotFound) {
-		return cli.Meant(cli.Failf(cli.ExitFailed, "unknown-ref", "remote-tracking branch %s not found", cli.QuoteArg(arg)), arg, cli.RefNames(r, refs.Remotes))
+		return cli.HintSimilar(cli.Failf(cli.ExitFailed, "unknown-ref", "remote-tracking branch %s not found", cli.QuoteArg(arg)), arg, cli.RefNames(r, refs.Remotes))
 	}
 	var id object.ID
 	err := gc.WithReserve(ctx, r, func() (err error) {
@@ -210,7 +210,7 @@ func deleteBranch(ctx context.Context, env *cli.Env, r *kist.Repository, o branc
 	case err != nil:
 		return err
 	}
-	env.Show(newBranchJSON(refs.Ref{Name: full, ID: id}, ""), "Deleted %s %s (was %s).\n", what, cli.Printable(arg), id.Short())
+	env.PrintOrJSON(newBranchJSON(refs.Ref{Name: full, ID: id}, ""), "Deleted %s %s (was %s).\n", what, cli.Printable(arg), id.Short())
 	return nil
 }
 

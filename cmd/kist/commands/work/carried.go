@@ -63,6 +63,6 @@ func (l *statusLine) fromHead() byte {
 // tellCarried prints the carried changes as git does.
 func tellCarried(env *cli.Env, list []carriedJSON) {
 	for _, c := range list {
-		env.Tell("%s\t%s\n", c.Status, cli.QuotePath(c.Path))
+		env.PrintOutcome("%s\t%s\n", c.Status, cli.QuotePath(c.Path))
 	}
 }

@@ -185,7 +185,7 @@ func switchTo(ctx context.Context, env *cli.Env, r *kist.Repository, o checkoutO
 	carried := o.carriedChanges(ctx, env, r, rev)
 	env.JSON(switchedJSON{NewCheckoutJSON(head), carried})
 	tellCarried(env, carried)
-	o.say(ctx, env, r, old, head)
+	o.printNewHead(ctx, env, r, old, head)
 	if create == "" && head.Branch != "" {
 		tellStanding(ctx, env, r, head.Branch)
 	}
@@ -326,8 +326,8 @@ func restorable(ctx context.Context, env *cli.Env, r *kist.Repository, o checkou
 	return pathspec.Find(ctx, r, paths, in)
 }
 
-// say prints the new HEAD, in git's words.
-func (o checkoutOptions) say(ctx context.Context, env *cli.Env, r *kist.Repository, old, head refs.Head) {
+// printNewHead prints the new HEAD, in git's words.
+func (o checkoutOptions) printNewHead(ctx context.Context, env *cli.Env, r *kist.Repository, old, head refs.Head) {
 	if old.Branch == "" && old.ID != head.ID && !cli.WarnLeaving(ctx, env, r, old.ID) {
 		env.Info("Previous HEAD position was %s", input.Describe(ctx, r, old.ID))
 	}

@@ -91,7 +91,7 @@ func (o *cleanOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 		if o.DryRun {
 			i = 1
 		}
-		env.Show(cleanedJSON{jsonform.NewPath(c.Path), action[i]}, "%s %s\n", words[i], env.Shown(r, c.Path))
+		env.PrintOrJSON(cleanedJSON{jsonform.NewPath(c.Path), action[i]}, "%s %s\n", words[i], env.Shown(r, c.Path))
 	}
 	return env.Unwritten(r, cleanErr)
 }

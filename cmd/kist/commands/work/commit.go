@@ -164,8 +164,8 @@ func (o *MessageOptions) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
 }
 
-// given reports whether an option gives a message.
-func (o *MessageOptions) given() bool { return o.Messages != nil || o.file != "" }
+// isGiven reports whether an option gives a message.
+func (o *MessageOptions) isGiven() bool { return o.Messages != nil || o.file != "" }
 
 // ReadMessage returns the message that the options give, or "" without options. If the
 // message is empty, it returns the error empty, or no error if that is nil.
@@ -210,8 +210,8 @@ func printCommitted(env *cli.Env, result *commits.CommitResult) {
 	if len(result.Commit.Parents) == 0 {
 		where += " (root-commit)"
 	}
-	env.Tell("[%s %s] %s\n", where, result.ID.Short(), cli.Printable(cli.Subject(result.Commit.Message)))
-	env.Tell(" %s; %s\n", n, did)
+	env.PrintOutcome("[%s %s] %s\n", where, result.ID.Short(), cli.Printable(cli.Subject(result.Commit.Message)))
+	env.PrintOutcome(" %s; %s\n", n, did)
 	if result.Unsigned {
 		env.Info("the replaced commit had a signature, and this one has none; 'kist commit --amend -S' signs it")
 	}

@@ -105,7 +105,7 @@ func (o *initOptions) run(ctx context.Context, env *cli.Env, args []string) erro
 		return err
 	}
 	defer r.Close()
-	env.Show(initJSON{jsonform.NewPath(r.Home()), o.Branch, o.ChunkSize}, "Initialized empty repository in %s\n", cli.QuotePath(r.Dir()))
+	env.PrintOrJSON(initJSON{jsonform.NewPath(r.Home()), o.Branch, o.ChunkSize}, "Initialized empty repository in %s\n", cli.QuotePath(r.Dir()))
 	if inGit(r.Home()) && !o.Bare {
 		env.Info("hint: git sees .kist as untracked; this hides it: echo .kist >>\"$(git rev-parse --git-path info/exclude)\"")
 	}
@@ -155,6 +155,6 @@ func alreadyThere(env *cli.Env, dir string, opt kist.Options) error {
 	if err != nil {
 		return err
 	}
-	env.Show(initJSON{jsonform.NewPath(r.Home()), head.Branch, r.Config().Chunker.Average}, "Repository already exists in %s; nothing changed\n", cli.QuotePath(r.Dir()))
+	env.PrintOrJSON(initJSON{jsonform.NewPath(r.Home()), head.Branch, r.Config().Chunker.Average}, "Repository already exists in %s; nothing changed\n", cli.QuotePath(r.Dir()))
 	return nil
 }

@@ -158,12 +158,12 @@ func (o *MergeFlags) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	o.Rev, o.Progress = input.Previous(args[0]), p.Amounts()
 	result, err := commits.Merge(ctx, r, o.MergeOptions)
 	p.Stop()
-	return o.End(ctx, env, r, result, err)
+	return o.PrintResult(ctx, env, r, result, err)
 }
 
-// End prints the result of a merge, and returns the error that the command ends with. The
+// PrintResult prints the result of a merge, and returns the error that the command ends with. The
 // result is nil if nothing was done because of mergeErr.
-func (o *MergeFlags) End(ctx context.Context, env *cli.Env, r *kist.Repository, result *commits.MergeResult, mergeErr error) error {
+func (o *MergeFlags) PrintResult(ctx context.Context, env *cli.Env, r *kist.Repository, result *commits.MergeResult, mergeErr error) error {
 	if errors.Is(mergeErr, commits.ErrNotFastForward) {
 		return cli.Hintf(mergeErr, "without --ff-only, kist makes a merge commit")
 	}
@@ -283,17 +283,17 @@ func (o *MergeFlags) print(ctx context.Context, env *cli.Env, r *kist.Repository
 
 	switch what {
 	case "up-to-date":
-		env.Tell("Already up to date.\n")
+		env.PrintOutcome("Already up to date.\n")
 	case "fast-forward":
 		if !result.Old.IsZero() {
-			env.Tell("Updating %s..%s\n", result.Old.Short(), result.ID.Short())
+			env.PrintOutcome("Updating %s..%s\n", result.Old.Short(), result.ID.Short())
 		}
-		env.Tell("Fast-forward\n %s\n", n)
+		env.PrintOutcome("Fast-forward\n %s\n", n)
 	case "stopped":
 		if result.Squashed {
-			env.Tell("Squash commit -- not updating HEAD\n")
+			env.PrintOutcome("Squash commit -- not updating HEAD\n")
 		}
-		env.Tell("Automatic merge went well; stopped before committing as requested\n")
+		env.PrintOutcome("Automatic merge went well; stopped before committing as requested\n")
 	case "merged":
 		printCommitted(env, result.Commit)
 	}

@@ -128,7 +128,7 @@ func (o *rmOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	}
 
 	for _, path := range removed {
-		env.Show(jsonform.NewPath(path), "rm %s\n", env.Shown(r, path))
+		env.PrintOrJSON(jsonform.NewPath(path), "rm %s\n", env.Shown(r, path))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func runPrompt(ctx context.Context, env *cli.Env) error {
 	}
 	under := underWay(r, s.State)
 	env.JSON(newPromptJSON(s, compared, under))
-	env.Tell("%s\n", promptLine(s, compared, under))
+	env.PrintOutcome("%s\n", promptLine(s, compared, under))
 	return nil
 }
 

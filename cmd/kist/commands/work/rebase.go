@@ -91,9 +91,9 @@ changes aside as a stash, and brings them back at the end.`,
 	return cmd
 }
 
-// settle checks the options and arguments, and sets the implied ones.
-func (o *rebaseOptions) settle(env *cli.Env, r *kist.Repository, args []string) error {
-	if o.given() && len(args) > 0 {
+// checkOptions checks the options and arguments, and sets the implied ones.
+func (o *rebaseOptions) checkOptions(env *cli.Env, r *kist.Repository, args []string) error {
+	if o.isGiven() && len(args) > 0 {
 		return cli.Usagef("%s is not expected", cli.QuoteArg(args[0]))
 	}
 	// A command is a line of the list.
@@ -116,7 +116,7 @@ func (o *rebaseOptions) settle(env *cli.Env, r *kist.Repository, args []string) 
 }
 
 func (o *rebaseOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	if err := o.settle(env, r, args); err != nil {
+	if err := o.checkOptions(env, r, args); err != nil {
 		return err
 	}
 	if o.interactive {
@@ -302,7 +302,7 @@ func PrintRebase(ctx context.Context, env *cli.Env, r *kist.Repository, result *
 	}
 	switch rebaseOutcome(result) {
 	case "up-to-date":
-		env.Tell("Current %s is up to date.\n", name)
+		env.PrintOutcome("Current %s is up to date.\n", name)
 	case "edit":
 		env.Info("Stopped at %s\n'kist commit --amend' changes the commit; 'kist rebase --continue' goes on", input.Describe(ctx, r, result.Stopped))
 	case "failed":

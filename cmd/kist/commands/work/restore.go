@@ -266,7 +266,7 @@ func printReset(ctx context.Context, env *cli.Env, r *kist.Repository, id object
 	}
 	env.JSON(resetJSON{ID: cli.OrNull(id)})
 	if mode == checkout.ResetHard && !id.IsZero() {
-		env.Tell("HEAD is now at %s\n", input.Describe(ctx, r, id))
+		env.PrintOutcome("HEAD is now at %s\n", input.Describe(ctx, r, id))
 	}
 	return nil
 }

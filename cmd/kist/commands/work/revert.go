@@ -37,8 +37,8 @@ func (o *stepsOptions) register(cmd *cobra.Command, others ...string) {
 	}
 }
 
-// given reports whether one of the options is given.
-func (o *stepsOptions) given() bool { return o.goOn || o.abort || o.skip }
+// isGiven reports whether one of the options is given.
+func (o *stepsOptions) isGiven() bool { return o.goOn || o.abort || o.skip }
 
 // resume continues an operation, with or without the step at hand.
 func (o *stepsOptions) resume(ctx context.Context, r *kist.Repository, op operation.Operation, steps commits.StepOptions) (*commits.StepsResult, error) {
@@ -130,9 +130,9 @@ func (o *revertOptions) register(env *cli.Env, cmd *cobra.Command) {
 
 func (o *revertOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	switch {
-	case o.given() && len(args) > 0:
+	case o.isGiven() && len(args) > 0:
 		return cli.Usagef("%s is not expected", cli.QuoteArg(args[0]))
-	case !o.given() && len(args) == 0:
+	case !o.isGiven() && len(args) == 0:
 		return cli.Usagef("REV is missing")
 	case o.Parent < 0:
 		return cli.Usagef("parents are counted from 1")
@@ -140,7 +140,7 @@ func (o *revertOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 		return abort(ctx, env, r, o.op)
 	}
 	var err error
-	if !o.given() {
+	if !o.isGiven() {
 		if o.Commits, err = revertArgs(ctx, r, args, o.op); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (o *revertOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	var result *commits.StepsResult
 	p := env.Progress(map[operation.Operation]string{operation.Reverting: "reverting", operation.Picking: "picking"}[o.op])
 	o.Progress = p.Amounts()
-	if o.given() {
+	if o.isGiven() {
 		result, err = o.resume(ctx, r, o.op, o.StepOptions)
 	} else {
 		result, err = o.doer(ctx, r, o.RevertOptions)

@@ -134,7 +134,7 @@ func (o *stashPushOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	e, err := stash.Push(ctx, r, o.PushOptions)
 	stop()
 	if errors.Is(err, stash.ErrNothing) {
-		env.Show(stashJSON{}, "No local changes to save\n")
+		env.PrintOrJSON(stashJSON{}, "No local changes to save\n")
 		return nil
 	}
 	var local *stage.LocalChangesError
@@ -145,7 +145,7 @@ func (o *stashPushOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		return env.Unwritten(r, cli.HalfDone(err))
 	}
 	env.Maintain(r)
-	env.Show(stashJSON{&e.New, &e.Reason}, "Saved working directory and index state %s\n", cli.Printable(e.Reason))
+	env.PrintOrJSON(stashJSON{&e.New, &e.Reason}, "Saved working directory and index state %s\n", cli.Printable(e.Reason))
 	return env.Unwritten(r, err)
 }
 
@@ -412,14 +412,14 @@ func (u unstashed) end(ctx context.Context, env *cli.Env, r *kist.Repository, ap
 		out.Stash = u.Name()
 	}
 	if out.Dropped {
-		env.Tell("%s", dropped(u.Entry))
+		env.PrintOutcome("%s", dropped(u.Entry))
 	}
 	env.JSON(out)
 	if len(conflicts) == 0 && applyErr == nil {
 		return nil
 	}
 	if u.drop {
-		env.Tell("The stash entry is kept in case you need it again.\n")
+		env.PrintOutcome("The stash entry is kept in case you need it again.\n")
 	}
 	if len(conflicts) > 0 {
 		applyErr = errors.Join(cli.Hintf(cli.Failf(cli.ExitPartial, "conflicts", "the stash conflicts with later changes: %s", conflictCount(conflicts)), cli.HintDecide), applyErr)
@@ -454,7 +454,7 @@ func runStashDrop(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 	if err := stash.Drop(ctx, r, e); err != nil {
 		return err
 	}
-	env.Show(stashedJSON{e.Name(), e.New, e.Reason, e.Time}, "%s", dropped(e))
+	env.PrintOrJSON(stashedJSON{e.Name(), e.New, e.Reason, e.Time}, "%s", dropped(e))
 	return nil
 }
 

@@ -94,18 +94,18 @@ func runTag(cmd *cobra.Command, env *cli.Env, r *kist.Repository, o tagOptions, 
 		return verifyTags(ctx, env, r, args)
 	case o.delete:
 		return each(env, args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
-	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.given() && !o.annotate:
+	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.isGiven() && !o.annotate:
 		return listTags(env, cmd, r, o, args)
 	case len(args) == 0:
 		return cli.Usagef("the NAME of the tag is missing")
 	case len(args) > 2:
 		return cli.Usagef("one argument too many: %s", cli.QuoteArg(args[2]))
 	}
-	tag := commits.TagOptions{Name: args[0], Rev: "HEAD", Message: message, Annotate: o.given() || o.annotate, Force: o.force}
+	tag := commits.TagOptions{Name: args[0], Rev: "HEAD", Message: message, Annotate: o.isGiven() || o.annotate, Force: o.force}
 	if len(args) == 2 {
 		tag.Rev = input.Previous(args[1])
 	}
-	return createTag(ctx, env, r, tag, o.given())
+	return createTag(ctx, env, r, tag, o.isGiven())
 }
 
 // createTag creates a tag and prints it. If it needs a message, and none was given, createTag starts an editor.
@@ -124,7 +124,7 @@ func createTag(ctx context.Context, env *cli.Env, r *kist.Repository, tag commit
 	}
 	env.JSON(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + tag.Name, ID: id}))
 	if !was.IsZero() && was != id {
-		env.Tell("Updated tag '%s' (was %s)\n", cli.Printable(tag.Name), was.Short())
+		env.PrintOutcome("Updated tag '%s' (was %s)\n", cli.Printable(tag.Name), was.Short())
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func editTagMessage(ctx context.Context, env *cli.Env, r *kist.Repository, name 
 // onlyVerbose reports whether -v comes without options that make a tag. With a name, it verifies the
 // tag, as in git.
 func (o *tagOptions) onlyVerbose(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("verbose") && !o.given() && !o.force && !o.annotate
+	return cmd.Flags().Changed("verbose") && !o.isGiven() && !o.force && !o.annotate
 }
 
 // verifyTags checks the signatures of tags, and prints the results.
@@ -166,7 +166,7 @@ func verifyTag(ctx context.Context, env *cli.Env, r *kist.Repository, signers *s
 	ref := refs.Ref{Name: refs.Tags + name}
 	var err error
 	if ref.ID, err = r.Refs().Get(ref.Name); errors.Is(err, refs.ErrNotFound) {
-		return cli.Meant(cli.Failf(cli.ExitFailed, "unknown-ref", "tag %s not found", cli.QuoteArg(name)), name, cli.RefNames(r, refs.Tags))
+		return cli.HintSimilar(cli.Failf(cli.ExitFailed, "unknown-ref", "tag %s not found", cli.QuoteArg(name)), name, cli.RefNames(r, refs.Tags))
 	}
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func verifyTag(ctx context.Context, env *cli.Env, r *kist.Repository, signers *s
 	if err := cli.WantGood("tag "+cli.QuoteArg(name), result); err != nil {
 		return err
 	}
-	env.Tell("tag %s, signature %s\n", cli.Printable(name), cli.SignatureText(result))
+	env.PrintOutcome("tag %s, signature %s\n", cli.Printable(name), cli.SignatureText(result))
 	return nil
 }
 
@@ -204,10 +204,10 @@ func deleteTag(ctx context.Context, env *cli.Env, r *kist.Repository, name strin
 		return err
 	})
 	if errors.Is(err, refs.ErrNotFound) {
-		return cli.Meant(cli.Failf(cli.ExitFailed, "unknown-ref", "tag %s not found", cli.QuoteArg(name)), name, cli.RefNames(r, refs.Tags))
+		return cli.HintSimilar(cli.Failf(cli.ExitFailed, "unknown-ref", "tag %s not found", cli.QuoteArg(name)), name, cli.RefNames(r, refs.Tags))
 	}
 	if err == nil {
-		env.Show(branchJSON{Name: name, Ref: refs.Tags + name, ID: id}, "Deleted tag '%s' (was %s)\n", cli.Printable(name), id.Short())
+		env.PrintOrJSON(branchJSON{Name: name, Ref: refs.Tags + name, ID: id}, "Deleted tag '%s' (was %s)\n", cli.Printable(name), id.Short())
 	}
 	return err
 }

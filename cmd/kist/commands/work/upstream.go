@@ -58,7 +58,7 @@ func tellStanding(ctx context.Context, env *cli.Env, r *kist.Repository, branch 
 		return
 	}
 	if t, err := kist.CompareUpstream(ctx, r, branch); err == nil { // else status reports the error
-		env.Tell("%s", standingLong(t))
+		env.PrintOutcome("%s", standingLong(t))
 	}
 }
 
@@ -158,7 +158,7 @@ func upstreamArg(ctx context.Context, r *kist.Repository, name string) (kist.Ups
 	if upstream, ok := kist.FollowedBranch(r, full); ok {
 		return upstream, nil
 	}
-	err := cli.Meant(cli.Failf(cli.ExitFailed, "unknown-ref", "%s is not a branch", cli.QuoteArg(name)), name, append(cli.RefNames(r, refs.Remotes), cli.RefNames(r, refs.Heads)...))
+	err := cli.HintSimilar(cli.Failf(cli.ExitFailed, "unknown-ref", "%s is not a branch", cli.QuoteArg(name)), name, append(cli.RefNames(r, refs.Remotes), cli.RefNames(r, refs.Heads)...))
 	return kist.Upstream{}, cli.Hintf(err, "'kist branch -a' lists them; 'kist push -u' creates one on a remote")
 }
 

@@ -305,16 +305,16 @@ func TestManyLocks(t *testing.T) {
 
 	l := newLocks(time.Now)
 	for i := range maxOwnLocks + 1 {
-		_, _, err := l.create(lock{root: fmt.Sprint("branches/team/", i), user: "anna", time: time.Minute})
+		_, _, err := l.createLock(lock{root: fmt.Sprint("branches/team/", i), user: "anna", time: time.Minute})
 		if (err == nil) != (i < maxOwnLocks) {
 			t.Fatalf("lock %d of anna: %v", i, err)
 		}
 	}
-	first, _, err := l.create(lock{root: "branches/team/dir", deep: true, user: "bob", time: time.Minute})
+	first, _, err := l.createLock(lock{root: "branches/team/dir", deep: true, user: "bob", time: time.Minute})
 	if got := l.covering("branches/team/dir/a/b"); err != nil || len(got) != 1 || got[0].token != first.token {
 		t.Errorf("the locks of a file in a locked folder are %v, %v", got, err)
 	}
-	l.remove(first.token)
+	l.removeLock(first.token)
 	l.removeBelow("branches/team")
 	if len(l.list) != 0 || len(l.at) != 0 || len(l.of) != 0 {
 		t.Errorf("after the removal of all, %d, %d and %d are left", len(l.list), len(l.at), len(l.of))
@@ -344,26 +344,26 @@ func TestManyNames(t *testing.T) {
 func TestLocksExpire(t *testing.T) {
 	now := time.Unix(1_000_000_000, 0)
 	l := newLocks(func() time.Time { return now })
-	first, _, err := l.create(lock{root: "branches/team/a", deep: true, user: "anna", time: time.Minute})
+	first, _, err := l.createLock(lock{root: "branches/team/a", deep: true, user: "anna", time: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(59 * time.Second)
-	if _, root, err := l.create(lock{root: "branches/team/a/b", user: "bob", time: time.Minute}); err == nil || root != first.root {
+	if _, root, err := l.createLock(lock{root: "branches/team/a/b", user: "bob", time: time.Minute}); err == nil || root != first.root {
 		t.Errorf("bob locks a path inside the lock of anna: %q, %v", root, err)
 	}
-	if _, ok := l.refresh(first.token, first.root, "anna", time.Minute); !ok {
+	if _, ok := l.extendLock(first.token, first.root, "anna", time.Minute); !ok {
 		t.Error("the lock cannot be refreshed")
 	}
 	now = now.Add(59 * time.Second)
-	if _, _, err := l.create(lock{root: first.root, user: "bob", time: time.Minute}); err == nil {
+	if _, _, err := l.createLock(lock{root: first.root, user: "bob", time: time.Minute}); err == nil {
 		t.Error("a refreshed lock has expired")
 	}
 	now = now.Add(2 * time.Second)
-	if _, _, err := l.create(lock{root: first.root, user: "bob", time: time.Minute}); err != nil {
+	if _, _, err := l.createLock(lock{root: first.root, user: "bob", time: time.Minute}); err != nil {
 		t.Errorf("bob cannot lock after the first lock expired: %v", err)
 	}
-	if _, ok := l.refresh(first.token, first.root, "anna", time.Minute); ok {
+	if _, ok := l.extendLock(first.token, first.root, "anna", time.Minute); ok {
 		t.Error("an expired lock was refreshed")
 	}
 }

@@ -99,7 +99,7 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 		})
 		return h, err
 	}
-	left, err := pending.Left(r)
+	left, err := pending.Uncommitted(r)
 	for _, branch := range left {
 		o.Log(fmt.Sprintf("%s: branch %s has changes that are not committed; kist serve --write commits them", label, branch))
 	}
@@ -126,7 +126,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("DAV", "1, 2")
 	w.Header().Set("MS-Author-Via", "DAV")
 	if err := q.serve(); err != nil {
-		q.fail(err)
+		q.answerError(err)
 	}
 }
 
@@ -138,18 +138,18 @@ type method struct {
 
 // methods are the methods that the handler knows, beside OPTIONS.
 var methods = []method{
-	{http.MethodGet, (*request).get},
-	{http.MethodHead, (*request).get},
+	{http.MethodGet, (*request).answerGet},
+	{http.MethodHead, (*request).answerGet},
 	{"PROPFIND", (*request).propfind},
-	{http.MethodPut, (*request).put},
-	{http.MethodDelete, (*request).remove},
-	{"MKCOL", (*request).mkcol},
-	{"COPY", (*request).copy},
-	{"MOVE", (*request).copy},
+	{http.MethodPut, (*request).answerPut},
+	{http.MethodDelete, (*request).answerDelete},
+	{"MKCOL", (*request).answerMkcol},
+	{"COPY", (*request).answerCopy},
+	{"MOVE", (*request).answerCopy},
 	{"PROPPATCH", (*request).proppatch},
-	{"LOCK", (*request).lock},
-	{"UNLOCK", (*request).unlock},
-	{http.MethodPost, (*request).commit},
+	{"LOCK", (*request).answerLock},
+	{"UNLOCK", (*request).answerUnlock},
+	{http.MethodPost, (*request).answerCommit},
 }
 
 // allowed is the value of the header Allow.
@@ -182,7 +182,7 @@ func (q *request) serve() error {
 		q.w.Header().Set("Allow", allowed)
 		return &statusError{http.StatusMethodNotAllowed, "unknown method"}
 	}
-	p, err := q.resolve(q.r.URL.Path)
+	p, err := q.placeOfURL(q.r.URL.Path)
 	if err != nil {
 		return err
 	}
@@ -192,8 +192,8 @@ func (q *request) serve() error {
 	return methods[i].answer(q, p)
 }
 
-// who returns the user as the author of changes.
-func (q *request) who() refs.Who {
+// author returns the user as the author of changes.
+func (q *request) author() refs.Who {
 	if q.user.Name == "" {
 		return q.repo.Who()
 	}
@@ -250,8 +250,8 @@ func status(err error) (int, string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// fail answers with the status of an error.
-func (q *request) fail(err error) {
+// answerError answers with the status of an error.
+func (q *request) answerError(err error) {
 	if errors.Is(q.r.Context().Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // the client has gone
 	}

@@ -38,8 +38,8 @@ func mediaType(e *object.Entry, name string) string {
 	return "application/octet-stream"
 }
 
-// get answers GET and HEAD: the content of a file, or a plain list of a folder.
-func (q *request) get(p *place) error {
+// answerGet answers GET and HEAD: the content of a file, or a plain list of a folder.
+func (q *request) answerGet(p *place) error {
 	e, err := p.entry(q.r.Context())
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (q *request) get(p *place) error {
 		return listLocks(q)
 	}
 	if e.Type == object.TypeDir {
-		return q.index(p)
+		return q.answerFolder(p)
 	}
 	header := q.w.Header()
 	header.Set("Content-Type", mediaType(&e, path.Base(p.path)))
@@ -81,13 +81,13 @@ func (r *abortingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// index answers GET of a folder: a list for people who open it in a browser.
-func (q *request) index(p *place) error {
+// answerFolder answers GET of a folder: a list for people who open it in a browser.
+func (q *request) answerFolder(p *place) error {
 	var b strings.Builder
-	title := html.EscapeString(readable.Escape("/" + p.name()))
+	title := html.EscapeString(readable.Escape("/" + p.fullPath()))
 	fmt.Fprintf(&b, "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><title>%s</title><h1>%s</h1>\n<p>Open this address with a WebDAV client.</p>\n<ul>\n", title, title)
 	n := 0
-	for e, err := range p.list(q.r.Context()) {
+	for e, err := range p.readableEntries(q.r.Context()) {
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (q *request) index(p *place) error {
 			fmt.Fprint(&b, "<li>…</li>\n")
 			break
 		}
-		link := href(tree.Join(p.name(), e.Name), e.Type == object.TypeDir)
+		link := href(tree.Join(p.fullPath(), e.Name), e.Type == object.TypeDir)
 		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a></li>\n", html.EscapeString(link), html.EscapeString(readable.Escape(e.Name)))
 	}
 	fmt.Fprint(&b, "</ul>\n</html>\n")
@@ -109,9 +109,9 @@ func (q *request) index(p *place) error {
 // maxListed is the number of names in the list of a folder for people.
 const maxListed = 10_000
 
-// put answers PUT: it stores a file.
-func (q *request) put(p *place) error {
-	if err := p.writable(); err != nil {
+// answerPut answers PUT: it stores a file.
+func (q *request) answerPut(p *place) error {
+	if err := p.checkWritable(); err != nil {
 		return err
 	}
 	limit := q.o.MaxSize
@@ -129,7 +129,7 @@ func (q *request) put(p *place) error {
 		return err
 	}
 
-	defer p.branch.Uploading()()
+	defer p.branch.BeginUpload()()
 	body := q.r.Body
 	if limit > 0 {
 		body = http.MaxBytesReader(q.w, body, limit)
@@ -148,8 +148,8 @@ func (q *request) put(p *place) error {
 	}
 
 	created := false
-	err = p.branch.Change(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
-		now, err := q.at(p, e.Before, p.path)
+	err = p.branch.Change(q.r.Context(), q.author(), up, func(e *pending.Edit) error {
+		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (q *request) put(p *place) error {
 		return err
 	}
 	q.w.Header().Set("ETag", etag(&up.Entry))
-	done(q.w, created)
+	answerChanged(q.w, created)
 	return nil
 }
 
@@ -181,8 +181,8 @@ func bodyError(err error) error {
 	return err
 }
 
-// done answers a change.
-func done(w http.ResponseWriter, created bool) {
+// answerChanged answers a change.
+func answerChanged(w http.ResponseWriter, created bool) {
 	if created {
 		w.WriteHeader(http.StatusCreated)
 	} else {
@@ -223,26 +223,26 @@ func (q *request) checkTarget(p *place) (*object.Entry, error) {
 	if old != nil && old.Type != object.TypeFile && old.Type != object.TypeDir {
 		return nil, &statusError{http.StatusForbidden, "a symlink or a special file has this name"}
 	}
-	if err := precondition(q.r, old); err != nil {
+	if err := checkPrecondition(q.r, old); err != nil {
 		return nil, err
 	}
 	return old, p.checkParent(q.r.Context())
 }
 
-// precondition checks the headers If-Match and If-None-Match.
-func precondition(r *http.Request, e *object.Entry) error {
+// checkPrecondition checks the headers If-Match and If-None-Match.
+func checkPrecondition(r *http.Request, e *object.Entry) error {
 	failed := &statusError{http.StatusPreconditionFailed, "the file has changed"}
-	if list := r.Header.Get("If-Match"); list != "" && (e == nil || !matches(list, e)) {
+	if list := r.Header.Get("If-Match"); list != "" && (e == nil || !matchesTag(list, e)) {
 		return failed
 	}
-	if list := r.Header.Get("If-None-Match"); list != "" && e != nil && matches(list, e) {
+	if list := r.Header.Get("If-None-Match"); list != "" && e != nil && matchesTag(list, e) {
 		return failed
 	}
 	return nil
 }
 
-// matches reports whether a list of entity tags has that of e.
-func matches(list string, e *object.Entry) bool {
+// matchesTag reports whether a list of entity tags has that of e.
+func matchesTag(list string, e *object.Entry) bool {
 	if strings.TrimSpace(list) == "*" {
 		return true
 	}
@@ -257,13 +257,13 @@ func matches(list string, e *object.Entry) bool {
 	return false
 }
 
-// remove answers DELETE.
-func (q *request) remove(p *place) error {
-	if err := p.writable(); err != nil {
+// answerDelete answers DELETE.
+func (q *request) answerDelete(p *place) error {
+	if err := p.checkWritable(); err != nil {
 		return err
 	}
-	err := p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.Before, p.path)
+	err := p.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) error {
+		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -276,8 +276,8 @@ func (q *request) remove(p *place) error {
 	if err != nil {
 		return err
 	}
-	q.locks.removeBelow(p.name())
-	done(q.w, false)
+	q.locks.removeBelow(p.fullPath())
+	answerChanged(q.w, false)
 	return nil
 }
 
@@ -290,17 +290,17 @@ func (q *request) checkRemove(p *place) error {
 	if q.r.Method == http.MethodDelete && strings.Contains(q.r.RequestURI, "#") {
 		return &statusError{http.StatusBadRequest, "a part of a file cannot be removed"}
 	}
-	if err := precondition(q.r, &e); err != nil {
+	if err := checkPrecondition(q.r, &e); err != nil {
 		return err
 	}
-	if err := q.mayAll(p, p.rules.MayWrite); err != nil {
+	if err := q.checkAccessBelow(p, p.rules.MayWrite); err != nil {
 		return err
 	}
 	return q.checkLocks(p, true)
 }
 
-// mayAll checks the access to a place and to everything in it.
-func (q *request) mayAll(p *place, may func(context.Context, string) error) error {
+// checkAccessBelow checks the access to a place and to everything in it.
+func (q *request) checkAccessBelow(p *place, may func(context.Context, string) error) error {
 	if p.rules.Open() {
 		return nil
 	}
@@ -316,17 +316,17 @@ func (q *request) mayAll(p *place, may func(context.Context, string) error) erro
 	})
 }
 
-// mkcol answers MKCOL: it makes a folder.
-func (q *request) mkcol(p *place) error {
-	if err := p.writable(); err != nil {
+// answerMkcol answers MKCOL: it makes a folder.
+func (q *request) answerMkcol(p *place) error {
+	if err := p.checkWritable(); err != nil {
 		return err
 	}
 	var first [1]byte
 	if n, _ := q.r.Body.Read(first[:]); n > 0 {
 		return &statusError{http.StatusUnsupportedMediaType, "a new folder has no content"}
 	}
-	err := p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.Before, p.path)
+	err := p.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) error {
+		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -346,12 +346,12 @@ func (q *request) mkcol(p *place) error {
 	if err != nil {
 		return err
 	}
-	done(q.w, true)
+	answerChanged(q.w, true)
 	return nil
 }
 
-// commit answers POST of a branch: its changes become a commit now. The answer has the ID.
-func (q *request) commit(p *place) error {
+// answerCommit answers POST of a branch: its changes become a commit now. The answer has the ID.
+func (q *request) answerCommit(p *place) error {
 	if p.branch == nil || p.path != "" {
 		return &statusError{http.StatusForbidden, "only a branch that can be changed takes POST: it commits the changes"}
 	}
@@ -361,7 +361,7 @@ func (q *request) commit(p *place) error {
 	id, err := p.branch.Commit(q.r.Context())
 	if err != nil || id.IsZero() {
 		if err == nil {
-			done(q.w, false)
+			answerChanged(q.w, false)
 		}
 		return err
 	}
@@ -381,18 +381,18 @@ func (q *request) destination() (*place, error) {
 	case u.Host != "" && !strings.EqualFold(u.Host, q.r.Host):
 		return nil, &statusError{http.StatusBadGateway, "the destination is on another server"}
 	}
-	p, err := q.resolve(u.Path)
+	p, err := q.placeOfURL(u.Path)
 	if isNotFound(err) {
 		return nil, &statusError{http.StatusConflict, "the destination is in no branch"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p, p.writable()
+	return p, p.checkWritable()
 }
 
-// copy answers COPY and MOVE.
-func (q *request) copy(src *place) error {
+// answerCopy answers COPY and MOVE.
+func (q *request) answerCopy(src *place) error {
 	dst, err := q.destination()
 	if err != nil {
 		return err
@@ -411,28 +411,28 @@ func (q *request) copy(src *place) error {
 		}
 	}
 	created := false
-	err = dst.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) (err error) {
-		to, err := q.at(dst, e.Before, dst.path)
+	err = dst.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) (err error) {
+		to, err := q.placeAt(dst, e.Before, dst.path)
 		from := src
 		if err == nil && !other {
-			from, err = q.at(src, e.Before, src.path)
+			from, err = q.placeAt(src, e.Before, src.path)
 		}
 		if err != nil {
 			return err
 		}
-		created, err = q.copyTo(e, from, to, shallow)
+		created, err = q.addCopy(e, from, to, shallow)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if q.r.Method == "MOVE" {
-		q.locks.removeBelow(src.name())
+		q.locks.removeBelow(src.fullPath())
 	}
 	if !created {
-		q.locks.removeInside(dst.name())
+		q.locks.removeInside(dst.fullPath())
 	}
-	done(q.w, created)
+	answerChanged(q.w, created)
 	return nil
 }
 
@@ -453,18 +453,18 @@ func (q *request) checkCopy(src, dst *place) (shallow bool, err error) {
 	if src.folder != nil {
 		return shallow, &statusError{http.StatusForbidden, "a folder of branches or tags cannot be copied"}
 	}
-	inside := tree.Below(dst.name(), src.name())
+	inside := tree.Below(dst.fullPath(), src.fullPath())
 	switch {
-	case src.name() == dst.name():
+	case src.fullPath() == dst.fullPath():
 		return shallow, &statusError{http.StatusForbidden, "source and destination are the same"}
 	case !move && inside && !shallow:
 		return shallow, &statusError{http.StatusForbidden, "a folder cannot be put into itself"}
-	case !move && tree.Below(src.name(), dst.name()):
+	case !move && tree.Below(src.fullPath(), dst.fullPath()):
 		return shallow, &statusError{http.StatusForbidden, "a folder cannot be replaced by a part of it"}
 	case !move:
 		return shallow, nil
 	}
-	if err := src.writable(); err != nil {
+	if err := src.checkWritable(); err != nil {
 		return shallow, err
 	}
 	switch {
@@ -472,15 +472,15 @@ func (q *request) checkCopy(src, dst *place) (shallow bool, err error) {
 		return shallow, &statusError{http.StatusBadGateway, "a move to another branch is not possible: copy, then delete"}
 	case inside:
 		return shallow, &statusError{http.StatusForbidden, "a folder cannot be put into itself"}
-	case tree.Below(src.name(), dst.name()):
+	case tree.Below(src.fullPath(), dst.fullPath()):
 		return shallow, &statusError{http.StatusForbidden, "a folder cannot be replaced by a part of it"}
 	}
 	return shallow, nil
 }
 
-// copyTo adds the parts of a COPY or MOVE to an edit, and reports whether the destination is
+// addCopy adds the parts of a COPY or MOVE to an edit, and reports whether the destination is
 // new.
-func (q *request) copyTo(e *pending.Edit, from, to *place, shallow bool) (created bool, err error) {
+func (q *request) addCopy(e *pending.Edit, from, to *place, shallow bool) (created bool, err error) {
 	entry, err := from.entry(q.r.Context())
 	if err != nil {
 		return false, err
@@ -488,8 +488,8 @@ func (q *request) copyTo(e *pending.Edit, from, to *place, shallow bool) (create
 	move := q.r.Method == "MOVE"
 	if move {
 		err = q.checkRemove(from)
-	} else if err = precondition(q.r, &entry); err == nil {
-		err = q.mayAll(from, from.rules.MayRead)
+	} else if err = checkPrecondition(q.r, &entry); err == nil {
+		err = q.checkAccessBelow(from, from.rules.MayRead)
 	}
 	if err == nil {
 		created, err = q.checkDestination(to)
@@ -531,7 +531,7 @@ func (q *request) checkDestination(to *place) (free bool, err error) {
 	case strings.EqualFold(q.r.Header.Get("Overwrite"), "F"):
 		return false, &statusError{http.StatusPreconditionFailed, "the destination exists"}
 	default:
-		if err := q.mayAll(to, to.rules.MayWrite); err != nil {
+		if err := q.checkAccessBelow(to, to.rules.MayWrite); err != nil {
 			return false, err
 		}
 	}

@@ -61,8 +61,8 @@ func newLocks(now func() time.Time) *locks {
 // errManyLocks means that no more locks are possible.
 var errManyLocks = &statusError{http.StatusInsufficientStorage, "there are too many locks"}
 
-// add adds a lock. The caller holds l.mu.
-func (l *locks) add(n *lock) {
+// addLock adds a lock. The caller holds l.mu.
+func (l *locks) addLock(n *lock) {
 	if l.at[n.root] == nil {
 		l.at[n.root] = map[string]*lock{}
 	}
@@ -70,8 +70,8 @@ func (l *locks) add(n *lock) {
 	l.of[n.user]++
 }
 
-// drop removes a lock, if it exists. The caller holds l.mu.
-func (l *locks) drop(token string) {
+// dropLock removes a lock, if it exists. The caller holds l.mu.
+func (l *locks) dropLock(token string) {
 	n := l.list[token]
 	if n == nil {
 		return
@@ -85,11 +85,11 @@ func (l *locks) drop(token string) {
 	}
 }
 
-// create makes a lock. If an existing lock conflicts, it returns an error and the root of that lock.
-func (l *locks) create(n lock) (lock, string, error) {
+// createLock makes a lock. If an existing lock conflicts, it returns an error and the root of that lock.
+func (l *locks) createLock(n lock) (lock, string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.dropExpired()
 	met := 0
 	for _, other := range l.list {
 		meets := other.covers(n.root) || n.deep && tree.Below(other.root, n.root)
@@ -105,7 +105,7 @@ func (l *locks) create(n lock) (lock, string, error) {
 	}
 	n.token = "urn:uuid:" + newUUID()
 	n.expires = l.now().Add(n.time)
-	l.add(&n)
+	l.addLock(&n)
 	return n, "", nil
 }
 
@@ -117,12 +117,12 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// expire removes the locks whose time is over. The caller holds l.mu.
-func (l *locks) expire() {
+// dropExpired removes the locks whose time is over. The caller holds l.mu.
+func (l *locks) dropExpired() {
 	now := l.now()
 	for token, lock := range l.list {
 		if now.After(lock.expires) {
-			l.drop(token)
+			l.dropLock(token)
 		}
 	}
 }
@@ -148,11 +148,11 @@ func (l *locks) covering(path string) (list []lock) {
 	return list
 }
 
-// find returns the locks that choose selects, sorted by token.
-func (l *locks) find(choose func(*lock) bool) []lock {
+// findLocks returns the locks that choose selects, sorted by token.
+func (l *locks) findLocks(choose func(*lock) bool) []lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.dropExpired()
 	var list []lock
 	for _, lock := range l.list {
 		if choose(lock) {
@@ -163,11 +163,11 @@ func (l *locks) find(choose func(*lock) bool) []lock {
 	return list
 }
 
-// refresh gives a lock of a user more time.
-func (l *locks) refresh(token, path, user string, more time.Duration) (lock, bool) {
+// extendLock gives a lock of a user more time.
+func (l *locks) extendLock(token, path, user string, more time.Duration) (lock, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.dropExpired()
 	found := l.list[token]
 	if found == nil || !found.covers(path) || found.user != user {
 		return lock{}, false
@@ -176,37 +176,37 @@ func (l *locks) refresh(token, path, user string, more time.Duration) (lock, boo
 	return *found, true
 }
 
-func (l *locks) remove(token string) {
+func (l *locks) removeLock(token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(token)
+	l.dropLock(token)
 }
 
 // removeBelow removes the locks on a path and below it, because it was removed.
 func (l *locks) removeBelow(path string) {
-	for _, lock := range l.find(func(k *lock) bool { return tree.Below(k.root, path) }) {
-		l.remove(lock.token)
+	for _, lock := range l.findLocks(func(k *lock) bool { return tree.Below(k.root, path) }) {
+		l.removeLock(lock.token)
 	}
 }
 
 // removeInside removes the locks below a path, because it was replaced.
 func (l *locks) removeInside(path string) {
-	for _, lock := range l.find(func(k *lock) bool { return k.root != path && tree.Below(k.root, path) }) {
-		l.remove(lock.token)
+	for _, lock := range l.findLocks(func(k *lock) bool { return k.root != path && tree.Below(k.root, path) }) {
+		l.removeLock(lock.token)
 	}
 }
 
 // checkLocks returns an error if a lock that the client did not name protects a place. Member
 // means that a name appears in the folder above, or disappears there with everything below it.
 func (q *request) checkLocks(p *place, member bool) error {
-	name := p.name()
+	name := p.fullPath()
 	dir, _ := tree.Split(name)
 	if err := q.cond.check(q, p); err != nil {
 		return err
 	}
 	var shared *lock // that the client did not name
 	held := false    // it named another shared one
-	for _, l := range q.locks.find(func(l *lock) bool {
+	for _, l := range q.locks.findLocks(func(l *lock) bool {
 		return l.covers(name) || member && (l.root == dir || tree.Below(l.root, name))
 	}) {
 		named := slices.Contains(q.cond.tokens, l.token) && l.user == q.user.Name
@@ -217,19 +217,19 @@ func (q *request) checkLocks(p *place, member bool) error {
 		case l.shared:
 			shared = &l
 		default:
-			return q.isLocked(p, "lock-token-submitted", l.root)
+			return q.lockedError(p, "lock-token-submitted", l.root)
 		}
 	}
 	if shared != nil && !held {
-		return q.isLocked(p, "lock-token-submitted", shared.root)
+		return q.lockedError(p, "lock-token-submitted", shared.root)
 	}
 	return nil
 }
 
-// isLocked returns the error for a lock on root that keeps the user from changing a place. If
+// lockedError returns the error for a lock on root that keeps the user from changing a place. If
 // the user may not read root, the error names the place instead.
-func (q *request) isLocked(p *place, name, root string) error {
-	at := p.name()
+func (q *request) lockedError(p *place, name, root string) error {
+	at := p.fullPath()
 	if below, ok := strings.CutPrefix(root+"/", p.root+"/"); ok && p.rules.MayRead(q.r.Context(), strings.TrimSuffix(below, "/")) == nil {
 		at = root
 	}
@@ -340,18 +340,18 @@ func (c *conditions) check(q *request, p *place) error {
 			if err != nil || u.Host != "" && !strings.EqualFold(u.Host, q.r.Host) {
 				continue
 			}
-			if at, err = q.resolve(u.Path); err != nil {
+			if at, err = q.placeOfURL(u.Path); err != nil {
 				continue
 			}
 			if at.root == p.root && p.branch != nil { // the state of the edit
-				if at, err = q.at(p, p.view, at.path); err != nil {
+				if at, err = q.placeAt(p, p.view, at.path); err != nil {
 					return err
 				}
 			}
 		} else if own, err := q.ownPlace(p); err == nil {
 			at = own
 		}
-		if q.holds(list, at) {
+		if q.holdsAll(list, at) {
 			return nil
 		}
 	}
@@ -360,20 +360,20 @@ func (c *conditions) check(q *request, p *place) error {
 
 // ownPlace returns the place of the request's URL. P is that place, or the destination.
 func (q *request) ownPlace(p *place) (*place, error) {
-	own, err := q.resolve(q.r.URL.Path)
+	own, err := q.placeOfURL(q.r.URL.Path)
 	if err == nil && own.root == p.root && p.branch != nil {
-		return q.at(p, p.view, own.path)
+		return q.placeAt(p, p.view, own.path)
 	}
 	return own, err
 }
 
-// holds reports whether all conditions of a list hold for a place.
-func (q *request) holds(list condList, p *place) bool {
-	name := p.name()
+// holdsAll reports whether all conditions of a list hold for a place.
+func (q *request) holdsAll(list condList, p *place) bool {
+	name := p.fullPath()
 	for _, c := range list.conds {
 		var is bool
 		if c.token != "" {
-			is = len(q.locks.find(func(l *lock) bool { return l.token == c.token && l.covers(name) })) > 0
+			is = len(q.locks.findLocks(func(l *lock) bool { return l.token == c.token && l.covers(name) })) > 0
 		} else if e, err := p.entry(q.r.Context()); err == nil && e.Type == object.TypeFile {
 			is = etag(&e) == c.etag
 		}
@@ -395,10 +395,10 @@ func lockTime(r *http.Request) time.Duration {
 	return maxLockTime
 }
 
-// lock answers LOCK: it makes a lock, and an empty file if the path does not exist, or gives a
+// answerLock answers LOCK: it makes a lock, and an empty file if the path does not exist, or gives a
 // lock more time.
-func (q *request) lock(p *place) error {
-	if err := p.writable(); err != nil && (p.branch == nil || p.path != "") {
+func (q *request) answerLock(p *place) error {
+	if err := p.checkWritable(); err != nil && (p.branch == nil || p.path != "") {
 		return err
 	}
 	info, err := readLockInfo(q)
@@ -408,7 +408,7 @@ func (q *request) lock(p *place) error {
 	if info == nil {
 		return q.refreshLock(p)
 	}
-	l := lock{root: p.name(), shared: info.shared, owner: info.owner, user: q.user.Name, time: lockTime(q.r)}
+	l := lock{root: p.fullPath(), shared: info.shared, owner: info.owner, user: q.user.Name, time: lockTime(q.r)}
 	switch strings.ToLower(q.r.Header.Get("Depth")) {
 	case "", "infinity":
 		l.deep = true
@@ -426,20 +426,20 @@ func (q *request) lock(p *place) error {
 		return err
 	}
 
-	l, by, err := q.locks.create(l)
+	l, by, err := q.locks.createLock(l)
 	if err != nil && by != "" {
-		return q.isLocked(p, "no-conflicting-lock", by)
+		return q.lockedError(p, "no-conflicting-lock", by)
 	}
 	if err != nil {
 		return err
 	}
 	created, err := q.createLocked(p, l.token)
 	if err != nil {
-		q.locks.remove(l.token)
+		q.locks.removeLock(l.token)
 		return err
 	}
 	q.w.Header().Set("Lock-Token", "<"+l.token+">")
-	q.writeLock(l, created)
+	q.writeLockAnswer(l, created)
 	return nil
 }
 
@@ -449,15 +449,15 @@ func (q *request) createLocked(p *place, token string) (created bool, err error)
 	if _, err := p.view.Find(q.r.Context(), p.path); !isNotFound(err) {
 		return false, err
 	}
-	defer p.branch.Uploading()()
+	defer p.branch.BeginUpload()()
 	up, err := q.changes.Receive(q.r.Context(), strings.NewReader(""))
 	if err != nil {
 		return false, err
 	}
 	defer up.Close()
 	q.cond = &conditions{tokens: append(q.cond.tokens, token)} // its lists were checked before
-	err = p.branch.Change(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
-		now, err := q.at(p, e.Before, p.path)
+	err = p.branch.Change(q.r.Context(), q.author(), up, func(e *pending.Edit) error {
+		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -480,16 +480,16 @@ func (q *request) refreshLock(p *place) error {
 	if len(q.cond.tokens) != 1 {
 		return &statusError{http.StatusBadRequest, "a lock is refreshed by an If header with its token"}
 	}
-	l, ok := q.locks.refresh(q.cond.tokens[0], p.name(), q.user.Name, lockTime(q.r))
+	l, ok := q.locks.extendLock(q.cond.tokens[0], p.fullPath(), q.user.Name, lockTime(q.r))
 	if !ok {
 		return &condError{http.StatusPreconditionFailed, "lock-token-matches-request-uri", ""}
 	}
-	q.writeLock(l, false)
+	q.writeLockAnswer(l, false)
 	return nil
 }
 
-// writeLock answers LOCK.
-func (q *request) writeLock(l lock, created bool) {
+// writeLockAnswer answers LOCK.
+func (q *request) writeLockAnswer(l lock, created bool) {
 	q.w.Header().Set("Content-Type", xmlType)
 	if created {
 		q.w.WriteHeader(http.StatusCreated)
@@ -521,22 +521,22 @@ func (q *request) activeLock(l lock, full bool) string {
 	return b.String()
 }
 
-// unlock answers UNLOCK.
-func (q *request) unlock(p *place) error {
+// answerUnlock answers UNLOCK.
+func (q *request) answerUnlock(p *place) error {
 	token := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(q.r.Header.Get("Lock-Token")), "<"), ">")
 	if token == "" {
 		return &statusError{http.StatusBadRequest, "no Lock-Token header"}
 	}
-	name := p.name()
-	found := q.locks.find(func(l *lock) bool { return l.token == token && l.covers(name) })
+	name := p.fullPath()
+	found := q.locks.findLocks(func(l *lock) bool { return l.token == token && l.covers(name) })
 	switch {
 	case len(found) == 0:
 		return &condError{http.StatusConflict, "lock-token-matches-request-uri", ""}
 	case found[0].user != q.user.Name && !q.user.Owner:
 		return &statusError{http.StatusForbidden, "the lock belongs to somebody else"}
 	}
-	q.locks.remove(token)
-	done(q.w, false)
+	q.locks.removeLock(token)
+	answerChanged(q.w, false)
 	return nil
 }
 
@@ -557,7 +557,7 @@ func listLocks(q *request) error {
 		return &statusError{http.StatusForbidden, "only the owner of the repository sees all locks"}
 	}
 	list := []lockJSON{}
-	for _, l := range q.locks.find(func(*lock) bool { return true }) {
+	for _, l := range q.locks.findLocks(func(*lock) bool { return true }) {
 		list = append(list, lockJSON{l.token, href(l.root, false), l.user, l.shared, l.deep, l.expires.UTC()})
 	}
 	data, err := json.Marshal(list)

@@ -30,8 +30,8 @@ type place struct {
 	slash  bool // the URL ends with a slash
 }
 
-// name returns the path of the place below [Prefix], without a slash at either end.
-func (p *place) name() string {
+// fullPath returns the path of the place below [Prefix], without a slash at either end.
+func (p *place) fullPath() string {
 	return strings.TrimSuffix(p.root+"/"+p.path, "/")
 }
 
@@ -51,9 +51,9 @@ func href(name string, dir bool) string {
 	return b.String()
 }
 
-// resolve returns the place of the decoded path of a URL. A path that leads out of a tree is an
+// placeOfURL returns the place of the decoded path of a URL. A path that leads out of a tree is an
 // error.
-func (q *request) resolve(urlPath string) (*place, error) {
+func (q *request) placeOfURL(urlPath string) (*place, error) {
 	rest, ok := strings.CutPrefix(urlPath, Prefix)
 	if !ok || rest != "" && rest[0] != '/' {
 		return nil, &statusError{http.StatusNotFound, "no such file or folder"}
@@ -85,7 +85,7 @@ func (q *request) placeOf(name string) (*place, error) {
 		}
 		next, err := node.Lookup(q.r.Context(), part)
 		if errors.Is(err, fs.ErrNotExist) && parts[0] == browse.Branches {
-			if branch := q.unborn(); branch != "" && (name + "/")[len(browse.Branches)+1:] != "" && tree.Below(strings.TrimPrefix(name, browse.Branches+"/"), branch) {
+			if branch := q.unbornBranch(); branch != "" && (name + "/")[len(browse.Branches)+1:] != "" && tree.Below(strings.TrimPrefix(name, browse.Branches+"/"), branch) {
 				return q.inBranch(branch, strings.TrimPrefix(strings.TrimPrefix(name, browse.Branches+"/"+branch), "/"), object.ID{}, compare.Side{Objects: q.repo.Contents()})
 			}
 		}
@@ -106,8 +106,8 @@ func (q *request) placeOf(name string) (*place, error) {
 	return &place{folder: node, root: name}, nil
 }
 
-// unborn returns HEAD's branch if it has no commit, or "".
-func (h *Handler) unborn() string {
+// unbornBranch returns HEAD's branch if it has no commit, or "".
+func (h *Handler) unbornBranch() string {
 	if head, err := h.repo.Refs().Head(); err == nil && head.Unborn() {
 		return head.Branch
 	}
@@ -136,12 +136,12 @@ func (q *request) applyRules(p *place) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.conceal(q.r.Context())
+	return p.concealPath(q.r.Context())
 }
 
-// conceal moves a place in a folder that the user may not read into a folder that does not
+// concealPath moves a place in a folder that the user may not read into a folder that does not
 // exist. So each method answers as for a missing folder.
-func (p *place) conceal(ctx context.Context) error {
+func (p *place) concealPath(ctx context.Context) error {
 	above := p.path
 	for {
 		seen, err := p.rules.Readable(ctx, above)
@@ -161,8 +161,8 @@ func (p *place) conceal(ctx context.Context) error {
 	return nil
 }
 
-// at returns the place in the same tree at another state and path.
-func (q *request) at(p *place, v compare.Side, path string) (*place, error) {
+// placeAt returns the place in the same tree at another state and path.
+func (q *request) placeAt(p *place, v compare.Side, path string) (*place, error) {
 	now := *p
 	now.view, now.path = v, path
 	return &now, q.applyRules(&now)
@@ -200,9 +200,9 @@ func (p *place) mayRead(ctx context.Context, path string) error {
 	return err
 }
 
-// list yields the entries of the folder that the user may read. Symlinks and special files are
+// readableEntries yields the entries of the folder that the user may read. Symlinks and special files are
 // left out.
-func (p *place) list(ctx context.Context) iter.Seq2[object.Entry, error] {
+func (p *place) readableEntries(ctx context.Context) iter.Seq2[object.Entry, error] {
 	return func(yield func(object.Entry, error) bool) {
 		if p.folder != nil {
 			p.listFolder(ctx, yield)
@@ -245,9 +245,9 @@ func (p *place) listFolder(ctx context.Context, yield func(object.Entry, error) 
 	}
 }
 
-// writable returns an error unless the place is in a branch that can be changed, and not its
+// checkWritable returns an error unless the place is in a branch that can be changed, and not its
 // root.
-func (p *place) writable() error {
+func (p *place) checkWritable() error {
 	switch {
 	case p.branch == nil:
 		return &statusError{http.StatusForbidden, "this part of the server is read-only"}

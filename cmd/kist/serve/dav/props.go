@@ -93,7 +93,7 @@ func (q *request) writeFolder(out *bufio.Writer, p *place, e object.Entry, info 
 	if e.Type != object.TypeDir {
 		return
 	}
-	for e, err := range p.list(q.r.Context()) {
+	for e, err := range p.readableEntries(q.r.Context()) {
 		orAbort(err)
 		c := found{place: p, e: e}
 		if p.folder == nil {
@@ -120,7 +120,7 @@ func (q *request) below(p *place, e object.Entry) ([]found, error) {
 		if at.e.Type != object.TypeDir {
 			continue
 		}
-		for e, err := range at.place.list(q.r.Context()) {
+		for e, err := range at.place.readableEntries(q.r.Context()) {
 			if err != nil {
 				return nil, err
 			}
@@ -138,7 +138,7 @@ func (q *request) below(p *place, e object.Entry) ([]found, error) {
 // writeProps writes the properties of a resource.
 func (q *request) writeProps(out *bufio.Writer, f found, info *propfindInfo) {
 	dir := f.e.Type == object.TypeDir
-	fmt.Fprintf(out, `<D:response><D:href>%s</D:href>`, escape(href(f.name(), dir)))
+	fmt.Fprintf(out, `<D:response><D:href>%s</D:href>`, escape(href(f.fullPath(), dir)))
 	names := info.names
 	if info.all || info.namesOnly {
 		names = nil
@@ -219,7 +219,7 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 		}
 		return "", true
 	case "displayname":
-		return escape(path.Base("/" + f.name())), true
+		return escape(path.Base("/" + f.fullPath())), true
 	case "getcontentlength":
 		return strconv.FormatUint(f.e.Size, 10), !dir
 	case "getcontenttype":
@@ -240,8 +240,8 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 			`<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>`, f.branch != nil
 	case "lockdiscovery":
 		var b strings.Builder
-		for _, l := range q.locks.covering(f.name()) {
-			b.WriteString(q.activeLock(l, l.root == f.name()))
+		for _, l := range q.locks.covering(f.fullPath()) {
+			b.WriteString(q.activeLock(l, l.root == f.fullPath()))
 		}
 		return b.String(), f.branch != nil
 	case "quota-used-bytes":
@@ -312,7 +312,7 @@ func wellFormed(value string) bool {
 // proppatch answers PROPPATCH: it changes properties of a client, all of them or none.
 func (q *request) proppatch(p *place) error {
 	if p.branch == nil || p.path == "" {
-		return p.writable()
+		return p.checkWritable()
 	}
 	patches, err := readProppatch(q)
 	if err != nil {
@@ -320,8 +320,8 @@ func (q *request) proppatch(p *place) error {
 	}
 	result := map[xml.Name]int{}
 	var dir bool
-	err = p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.Before, p.path)
+	err = p.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) error {
+		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (q *request) proppatch(p *place) error {
 			err = now.rules.MayWrite(q.r.Context(), p.path)
 		}
 		if err == nil {
-			err = precondition(q.r, &old)
+			err = checkPrecondition(q.r, &old)
 		}
 		if err == nil {
 			err = q.checkLocks(now, false)
@@ -355,7 +355,7 @@ func (q *request) proppatch(p *place) error {
 
 	q.w.Header().Set("Content-Type", xmlType)
 	q.w.WriteHeader(http.StatusMultiStatus)
-	fmt.Fprintf(q.w, `%s<D:multistatus xmlns:D="DAV:"><D:response><D:href>%s</D:href>`, xmlHeader, escape(href(p.name(), dir)))
+	fmt.Fprintf(q.w, `%s<D:multistatus xmlns:D="DAV:"><D:response><D:href>%s</D:href>`, xmlHeader, escape(href(p.fullPath(), dir)))
 	for _, patch := range patches {
 		code, ok := result[patch.Name]
 		if !ok {

@@ -46,6 +46,10 @@ type Options struct {
 	// repacked once more together with new ones if that is little work.
 	Repack bool
 
+	// Rekey replaces the packs and index files of an encrypted remote that are not encrypted with the
+	// newest key. It reads the header of each.
+	Rekey bool
+
 	DryRun   bool                    // the plan will not be applied
 	Jobs     int                     // requests under way at once; 0: as the Remote
 	Progress func(transfer.Progress) // called with the progress of copying, one call at a time; may be nil
@@ -255,6 +259,9 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 		return err
 	}
 	if err := c.choosePacksToRepack(ctx); err != nil {
+		return err
+	}
+	if err := findOldEpochs(ctx, c); err != nil {
 		return err
 	}
 

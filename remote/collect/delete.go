@@ -94,7 +94,7 @@ func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 			change.Condemn = append(change.Condemn, p.Name.Path())
 		}
 	}
-	due := c.repair.addDamagedIndexes(c.snap.State, indexesToReplace(c.snap, isGoneAfter(c.snap, emptied)))
+	due := c.indexesToReplace(isGoneAfter(c.snap, emptied))
 	if err := c.nameNewPacks(ctx, change, due, emptied); err != nil {
 		return nil, err
 	}

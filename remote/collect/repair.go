@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -20,6 +21,7 @@ import (
 // RepairOptions say how [Repair] works.
 type RepairOptions struct {
 	DryRun   bool                    // only report the planned repairs
+	Plugins  keyset.Plugins          // of the recipients of an encrypted remote
 	Progress func(transfer.Progress) // called with the progress of sending, one call at a time; may be nil
 }
 
@@ -39,7 +41,8 @@ type RepairResult struct {
 // when they are due. Repair does not replace a pack with an object that no source has intact, unless local accepted the loss: then that root lists the object as lost.
 //
 // A damaged root is put back if it is the newest that was seen here: see
-// [rootlog.Log.PutBack]. Other roots, state files and kist.json are never replaced.
+// [rootlog.Log.PutBack]. If a copy of the keyset is damaged, both are replaced by
+// new ones: see [transfer.RenewKeyset]. Other roots, state files and kist.json are never replaced.
 //
 // Repair may run at the same time as pushes, fetches, collections and other
 // repairs, and may be stopped at any moment. If an object is missing that is needed
@@ -55,6 +58,9 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 	}
 	if o.DryRun && len(result.Repaired) > 0 {
 		return result, nil // without the root, nothing else can be checked
+	}
+	if err := renewKeyset(ctx, r, o, result); err != nil {
+		return nil, err
 	}
 
 	head, err := r.Head(ctx)
@@ -76,8 +82,8 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 		return nil, err
 	}
 	if o.DryRun {
-		result.Repaired = rep.damagedNames()
-		result.Lost = rep.unsolvedProblems(ctx, result.Found)
+		result.Repaired = append(result.Repaired, rep.damagedNames()...)
+		result.Lost = rep.unsolvedProblems(ctx, result.Found, result.Repaired)
 		return result, nil
 	}
 
@@ -109,6 +115,43 @@ func putBack(ctx context.Context, r *transfer.Remote, o RepairOptions, result *R
 	result.Repaired = append(result.Repaired, name)
 	result.Found = append(result.Found, Problem{Blob: name, Err: &object.DamageError{Name: name, Err: errors.New("its copy here is intact"), Kind: remote.ErrDamaged}})
 	return nil
+}
+
+// renewKeyset replaces both copies of the keyset if one is damaged, and the keyset of the head is known from the other, from the
+// clone, or from an export.
+func renewKeyset(ctx context.Context, r *transfer.Remote, o RepairOptions, result *RepairResult) error {
+	if !r.IsEncrypted() {
+		return nil
+	}
+	_, head, err := r.Keyset(ctx)
+	if err != nil {
+		return err
+	}
+	stored, err := r.Log().Stored(ctx, head)
+	if err != nil {
+		return err
+	}
+	var damaged []Problem
+	for _, damage := range stored {
+		if slices.Contains(head.Keys.Keyset.Copies(), damage.Name) {
+			damaged = append(damaged, Problem{Blob: damage.Name, Err: damage.Err})
+		}
+	}
+	if len(damaged) == 0 {
+		return nil
+	}
+
+	err = transfer.RenewKeyset(ctx, r, o.Plugins, o.DryRun)
+	if errors.Is(err, transfer.ErrOtherKeyset) {
+		return nil // Check reports the damage
+	}
+	for _, p := range damaged {
+		result.Repaired = append(result.Repaired, p.Blob)
+	}
+	if !o.DryRun {
+		result.Found = append(result.Found, damaged...) // Check finds it no more
+	}
+	return err
 }
 
 // repairAll sends the missing objects and replaces the damaged files, except packs
@@ -290,9 +333,8 @@ func (rep *repair) damagedNames() []string {
 	return names
 }
 
-// unsolvedProblems returns the problems that a repair would not solve.
-func (rep *repair) unsolvedProblems(ctx context.Context, found []Problem) (list []Problem) {
-	names := rep.damagedNames()
+// unsolvedProblems returns the problems that a repair would not solve, which replaces the files in names.
+func (rep *repair) unsolvedProblems(ctx context.Context, found []Problem, names []string) (list []Problem) {
 	for _, p := range found {
 		switch {
 		case !p.Key.IsZero() && object.IsLost(rep.local, p.Key):

@@ -2,11 +2,9 @@ package collect
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/pack"
-	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -64,20 +62,6 @@ func (rep *repair) chooseDamaged(packs []*livePack) {
 	for _, p := range packs {
 		p.mustCopy = rep.Packs[p.Name] && p.reachedCount > 0
 	}
-}
-
-// addDamagedIndexes adds the damaged index files to the ones to replace.
-func (rep *repair) addDamagedIndexes(state *rootlog.State, due []rootlog.File) []rootlog.File {
-	if rep == nil {
-		return due
-	}
-	due = slices.Clone(due)
-	for _, f := range state.Indexes {
-		if rep.damagedIndexes[f.Name] && !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
-			due = append(due, f)
-		}
-	}
-	return due
 }
 
 // findValue returns the stored value of an object that is damaged at e: from the repository,

@@ -30,6 +30,7 @@ type livePack struct {
 	mustCopy        bool  // the reachable objects are to be copied
 	mustRepack      bool  // together with other packs, in the order of the history, as small as possible
 	hasPurged       bool  // it has a purged object that nothing else needs
+	hasOldEpoch     bool  // it is to be encrypted with the newest key
 }
 
 // liveSize returns the size of a pack with only the reachable objects.
@@ -78,7 +79,7 @@ func (f *reachFinder) countPackUse() ([]*livePack, error) {
 }
 
 // choosePacksToRewrite sets mustCopy of the packs to rewrite: packs to repack,
-// packs with purged objects, and small packs if there are many. It adds the packs with
+// packs with purged objects or an old key, and small packs if there are many. It adds the packs with
 // the largest share of waste until at most maxWaste of the rest is waste.
 func choosePacksToRewrite(packs []*livePack, maxWaste float64) {
 	var candidates []*livePack
@@ -88,7 +89,7 @@ func choosePacksToRewrite(packs []*livePack, maxWaste float64) {
 		if p.reachedCount == 0 {
 			continue
 		}
-		if p.mustCopy = p.mustRepack || p.hasPurged; p.mustCopy {
+		if p.mustCopy = p.mustRepack || p.hasPurged || p.hasOldEpoch; p.mustCopy {
 			kept += p.liveSize()
 			continue
 		}
@@ -124,6 +125,25 @@ func choosePacksToRewrite(packs []*livePack, maxWaste float64) {
 			waste -= p.waste()
 		}
 	}
+}
+
+// indexesToReplace returns the index files to replace by one new file: those of [indexesToReplace], damaged
+// ones, and those with an old key.
+func (c *Collection) indexesToReplace(gone func(pack.Name) bool) []rootlog.File {
+	return withIndexes(c.snap.State, indexesToReplace(c.snap, gone), func(f rootlog.File) bool {
+		return c.oldEpoch[f.Name.IndexPath()] || c.repair != nil && c.repair.damagedIndexes[f.Name]
+	})
+}
+
+// withIndexes returns due and the index files of state for which wanted returns true.
+func withIndexes(state *rootlog.State, due []rootlog.File, wanted func(rootlog.File) bool) []rootlog.File {
+	due = slices.Clone(due)
+	for _, f := range state.Indexes {
+		if wanted(f) && !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
+			due = append(due, f)
+		}
+	}
+	return due
 }
 
 // indexesToReplace returns the index files to replace by one new file: each that names a pack
@@ -187,7 +207,7 @@ func (c *Collection) countPlanned(ctx context.Context) error {
 		st.After += p.liveSize()
 	}
 
-	for _, f := range indexesToReplace(c.snap, isGoneAfter(c.snap, emptied)) {
+	for _, f := range c.indexesToReplace(isGoneAfter(c.snap, emptied)) {
 		condemned = append(condemned, f.Name.IndexPath())
 	}
 	c.countCondemned(condemned)

@@ -41,6 +41,9 @@ func (k *Keyset) Rotate(root uint64) (*Keyset, error) {
 	return next.checked()
 }
 
+// Renew returns a keyset with the same keys and recipients.
+func (k *Keyset) Renew() (*Keyset, error) { return k.next().checked() }
+
 // checked returns the keyset, or an error if it breaks a rule of the format.
 func (k *Keyset) checked() (*Keyset, error) {
 	if err := k.check(); err != nil {

@@ -48,6 +48,11 @@ func (k *Keyset) Copies() []string {
 	return []string{KeysetName(k.Names[0]), KeysetName(k.Names[1])}
 }
 
+// HasContent reports whether data are the bytes of the keyset.
+func (k *Keyset) HasContent(data []byte) bool {
+	return int64(len(data)) == k.Size && sha256.Sum256(data) == k.Sum
+}
+
 // Ref returns the epoch and the keyset in the form of package remote.
 func (k *Keys) Ref() remote.KeysetRef {
 	return remote.KeysetRef{Epoch: k.Epoch.Number, Names: [2][16]byte{k.Keyset.Names[0], k.Keyset.Names[1]}}

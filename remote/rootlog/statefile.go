@@ -164,7 +164,7 @@ func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, bod
 	return t, err
 }
 
-// Stored reads kist.json and the state files of s from the remote, and returns the
+// Stored reads kist.json, the state files and both copies of the keyset of s from the remote, and returns the
 // damage: until then they may only be known from copies. The damage of a missing file
 // matches [remote.ErrNotFound]. The error is the reason why the store gave no answer.
 func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, error) {
@@ -190,6 +190,15 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, erro
 		}
 		f := t.base.file
 		err = check(StateName(f.Name), func() ([]byte, error) { return l.readState(ctx, f) }, f.hasContent)
+	}
+	if s.Keys.Keyset.Size == 0 {
+		return all, err
+	}
+	for _, name := range s.Keys.Keyset.Copies() {
+		if err != nil {
+			return all, err
+		}
+		err = check(name, func() ([]byte, error) { return readRecord(ctx, l.b, name, MaxKeyset) }, s.Keys.Keyset.HasContent)
 	}
 	return all, err
 }

@@ -26,6 +26,28 @@ func ChangeKeyset(ctx context.Context, r *Remote, plugins keyset.Plugins, change
 	}
 }
 
+// ErrOtherKeyset means that a copy of the keyset is not the one that the head names, but an older one.
+var ErrOtherKeyset = errors.New("not the keyset of the head")
+
+// RenewKeyset replaces both copies of the keyset by new ones with the same keys and recipients. It is for a
+// remote with a damaged copy. It puts nothing under the names of the old copies, and deletes nothing: so it also works without
+// permission to delete, and at the same time as changes of keys and collections (KEYSET_OF_HEAD). The source is an intact
+// copy: of the store, of this clone, or the export in [Keys]. If that is not the keyset of the
+// head, the error matches ErrOtherKeyset: an older one may have removed recipients. With dryRun, it only checks that. The other errors are those of [ChangeKeyset].
+func RenewKeyset(ctx context.Context, r *Remote, plugins keyset.Plugins, dryRun bool) error {
+	opened, head, err := r.Keyset(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !head.Keys.Keyset.HasContent(opened.File.Bytes()):
+		return ErrOtherKeyset
+	case dryRun:
+		return nil
+	}
+	_, err = ChangeKeyset(ctx, r, plugins, func(k *keyset.Keyset, _ uint64) (*keyset.Keyset, error) { return k.Renew() })
+	return err
+}
+
 // isOvertaken reports whether a change of keys failed because another process was first.
 func isOvertaken(err error) bool {
 	for _, overtaken := range []error{rootlog.ErrLost, rootlog.ErrKeysetMoved, rootlog.ErrReplan, rootlog.ErrFloor} {

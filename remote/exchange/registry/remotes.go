@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/crypt"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -353,6 +354,26 @@ func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.
 		return nil, err
 	}
 	return Open(ctx, r, m, false)
+}
+
+// OpenToRestore is [OpenNamed] for a remote that may have no intact copy of its keyset. Export is one that was saved.
+func OpenToRestore(ctx context.Context, r *kist.Repository, name string, export *keyset.File) (*transfer.Remote, error) {
+	m, err := Find(r, name)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := openBackend(ctx, r.Options(), m)
+	if err != nil {
+		return nil, err
+	}
+	o := transferOptions(r, m)
+	o.Keys.Export = export
+	opened, err := transfer.Open(ctx, backend, o)
+	if err != nil {
+		backend.Close()
+		return nil, m.located(err)
+	}
+	return opened, nil
 }
 
 // OpenSource opens a remote to fetch from it: a store, or a repository. Errors are those of

@@ -39,6 +39,10 @@ replace them, until at most 5% is garbage (--max-waste). Small packs are merged.
 --repack compresses as much as possible: it stores similar objects, such as the
 versions of a file, as differences. It downloads the packs that it replaces.
 
+--rekey encrypts older content of an encrypted remote with the newest key, so
+that removed recipients can read nothing once the marked files are deleted. It
+downloads the files that it replaces.
+
 On a remote with --object-lock, marked files stay until their locks have ended.
 
 Others can push, fetch and run gc meanwhile: they lose nothing, and at worst
@@ -59,6 +63,7 @@ a reachable object is missing or damaged.`,
 	flags.Var(o.grace, "grace", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
 	flags.Var(cli.NewParsed(&o.MaxWaste, "5%", parseWaste), "max-waste", "leave at most `N%` of garbage")
 	flags.BoolVar(&o.Repack, "repack", false, "store similar objects as differences")
+	flags.BoolVar(&o.Rekey, "rekey", false, "encrypt older content of an encrypted remote with the newest key")
 	env.Transfer.Register(cmd)
 	return cmd
 }

@@ -36,6 +36,7 @@ type verifyOptions struct {
 	dryRun     bool
 	singleHost bool
 	signatures bool
+	keyset     string
 }
 
 func NewVerify(env *cli.Env) *cobra.Command {
@@ -76,7 +77,9 @@ seems to have been rolled back is used as it is.
 before, and that all packs, their indexes, and all objects that its branches and
 tags need exist. --read-data then downloads all packs, or a share of them. With
 --repair, kist sends the needed objects of damaged packs from here, rebuilds
-index files, and marks the damaged files for gc to delete.
+index files, and marks the damaged files for gc to delete. If the keys of an
+encrypted remote are damaged, it stores them again, from the other copy there,
+the copy here, or --keyset FILE.
 
 --signatures checks no data, but who signed the commits and tags that refs
 reach. The exit status is 1 if a signature is not good; commits and tags without
@@ -116,6 +119,7 @@ func (o *verifyOptions) register(cmd *cobra.Command, env *cli.Env) {
 	flags.StringVar(&o.readData, "read-data", "", "also read and hash stored content: all of it, or the share `N%|N/T`")
 	flags.Lookup("read-data").NoOptDefVal = "100%"
 	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
+	flags.StringVar(&o.keyset, "keyset", "", "with --remote --repair: take lost keys from `FILE`; see 'kist key export'")
 	flags.BoolVar(&o.signatures, "signatures", false, "check only the signatures of commits and tags; see 'kist help sign'")
 	for _, name := range []string{"remote", "from"} {
 		cli.Propose(env, cmd, name, env.Complete(share.Remotes))
@@ -143,7 +147,7 @@ type verifyJSON struct {
 
 func (o verifyOptions) run(ctx context.Context, env *cli.Env) error {
 	check, err := o.check(env)
-	if err := cmp.Or(o.combine(), err); err != nil {
+	if err := cmp.Or(o.combine(), o.checkKeyset(), err); err != nil {
 		return err
 	}
 	r, err := env.Open()
@@ -175,6 +179,14 @@ func (o verifyOptions) combine() error {
 		return cli.Usagef("--signatures does not go together with --repair, --read-data and --remote")
 	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
 		return cli.Usagef("--from, --dry-run, --single-host and --accept-loss need --repair")
+	}
+	return nil
+}
+
+// checkKeyset returns an error if --keyset has nothing to restore.
+func (o verifyOptions) checkKeyset() error {
+	if o.keyset != "" && (!o.repair || o.remote == "") {
+		return cli.Usagef("--keyset needs --remote and --repair")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package care
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote/collect"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -43,7 +46,7 @@ func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Re
 
 // remoteRun checks a remote, or repairs it.
 func (o verifyOptions) remoteRun(ctx context.Context, env *cli.Env, r *kist.Repository, check volume.CheckOptions) error {
-	opened, err := share.OpenRemote(ctx, env, r, o.remote)
+	opened, err := o.openRemote(ctx, env, r)
 	if err != nil {
 		return err
 	}
@@ -52,6 +55,22 @@ func (o verifyOptions) remoteRun(ctx context.Context, env *cli.Env, r *kist.Repo
 		return o.repairRemote(ctx, env, r, opened)
 	}
 	return o.verifyRemote(ctx, env, r, opened, check)
+}
+
+// openRemote opens the remote, if needed with the keys in a file.
+func (o verifyOptions) openRemote(ctx context.Context, env *cli.Env, r *kist.Repository) (*transfer.Remote, error) {
+	if o.keyset == "" {
+		return share.OpenRemote(ctx, env, r, o.remote)
+	}
+	name, err := share.RemoteArg(env, r, o.remote)
+	if err != nil {
+		return nil, err
+	}
+	export, err := keyset.ReadFile(env.Path(o.keyset))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cli.QuoteArg(o.keyset), err)
+	}
+	return registry.OpenToRestore(ctx, r, name, export)
 }
 
 // verifyRemote checks a remote.
@@ -99,9 +118,13 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 
 // repairRemote repairs a remote from the repository here.
 func (o verifyOptions) repairRemote(ctx context.Context, env *cli.Env, r *kist.Repository, opened *transfer.Remote) error {
+	plugins, err := env.Identities().Plugins()
+	if err != nil {
+		return err
+	}
 	p := env.Progress("repairing " + o.remote)
 	defer p.Stop()
-	result, err := collect.Repair(ctx, opened, r.Objects(), collect.RepairOptions{DryRun: o.dryRun, Progress: p.Transferred()})
+	result, err := collect.Repair(ctx, opened, r.Objects(), collect.RepairOptions{DryRun: o.dryRun, Plugins: plugins, Progress: p.Transferred()})
 	p.Stop()
 	if missing := new(object.AbsentError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
 		return cli.Hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", o.remote)

@@ -1,0 +1,47 @@
+package collect
+
+import (
+	"context"
+
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// findOldEpochs finds the live packs and index files that are encrypted with another key than the newest, if the
+// collection is to replace them. If a later root begins another epoch, the new files are
+// abandoned (EPOCH_OF_HEAD), and the collection plans again.
+func findOldEpochs(ctx context.Context, c *Collection) error {
+	if !c.options.Rekey {
+		return nil
+	}
+	if !c.r.IsEncrypted() {
+		return rootlog.ErrNotEncrypted
+	}
+	names := make([]string, 0, len(c.livePacks)+len(c.snap.State.Indexes))
+	for _, p := range c.livePacks {
+		names = append(names, p.Name.Path())
+	}
+	for _, f := range c.snap.State.Indexes {
+		names = append(names, f.Name.IndexPath())
+	}
+
+	isOld := make([]bool, len(names))
+	err := transfer.Parallel(ctx, c.options.Jobs, len(names), func(ctx context.Context, i int) error {
+		epoch, err := transfer.EpochOf(ctx, c.r, names[i])
+		isOld[i] = epoch != c.snap.State.Keys.Epoch.Number
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.oldEpoch = map[string]bool{}
+	for i, name := range names {
+		if isOld[i] {
+			c.oldEpoch[name] = true
+		}
+	}
+	for _, p := range c.livePacks {
+		p.hasOldEpoch = c.oldEpoch[p.Name.Path()]
+	}
+	return nil
+}

@@ -52,7 +52,7 @@ func (s *Store) Update(ctx context.Context, changes []Change, who Who) error {
 // A move is a checked change.
 type move struct {
 	Change
-	head bool // HEAD is on the ref: log the move in HEAD's log, too
+	onHead bool // HEAD is on the ref: log the move in HEAD's log, too
 }
 
 // checkChanges checks changes and returns the moves that make them.
@@ -81,7 +81,7 @@ func (s *Store) checkChanges(changes []Change) ([]move, error) {
 		}
 		seen[c.Name] = true
 		if c.Old != c.New {
-			moves = append(moves, move{Change: c, head: c.Name == head.target})
+			moves = append(moves, move{Change: c, onHead: c.Name == head.target})
 		}
 	}
 
@@ -180,7 +180,7 @@ func (s *Store) applyMoves(moves []move, who Who) error {
 				lines = append(lines, logLine{m.Name, e, m.Name})
 			}
 		}
-		if m.head {
+		if m.onHead {
 			lines = append(lines, logLine{"HEAD", e, m.Name})
 		}
 	}

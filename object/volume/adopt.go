@@ -99,6 +99,6 @@ func (w *writer) adoptObject(f *os.File, e ingest.Entry, buf []byte) ([]byte, er
 	if err != nil {
 		return buf, err
 	}
-	w.countObject(addedObject{id: e.Key.ID, kind: e.Key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
+	w.recordObject(addedObject{id: e.Key.ID, kind: e.Key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
 	return buf, nil
 }

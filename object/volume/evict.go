@@ -137,8 +137,8 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 	return gone, nil, nil, nil
 }
 
-// findForPut is findObject for a caller that has the bytes of an object. An evicted copy counts
-// only if a remote has the object at present.
+// findForPut returns a volume that has key, and the number of its record there, or nil if the caller
+// must store the object. An evicted copy counts only if a remote has the object: findForPut asks.
 func findForPut(ctx context.Context, s *Store, key object.Key) (*sealedVolume, int, error) {
 	v, index, away, err := findCopy(s, key)
 	if !away || err != nil {
@@ -242,7 +242,7 @@ func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
 	w.created = created
 	for _, rec := range records {
 		if w.table.findRecord(rec.Key) == nil {
-			w.countObject(addedObject{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
+			w.recordObject(addedObject{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
 			w.placed++
 		}
 	}

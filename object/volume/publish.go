@@ -20,6 +20,9 @@ import (
 // While write runs, nothing is removed from the store, and it has all objects that this
 // session put or found. If some were removed before, Publish returns a [*StaleError] and
 // does not call write. It may be called any number of times.
+//
+// At the end, without a lock, Publish calls [Store.Published]: also after an error of the check or of
+// write.
 func (s *Session) Publish(ctx context.Context, write func(context.Context) error) error {
 	s.mu.Lock()
 	err := s.checkUsable()

@@ -203,8 +203,8 @@ func (s *Session) putNew(ctx context.Context, key object.Key, raw int, value fun
 	return stored, s.storeValue(ctx, key, b, raw)
 }
 
-// claimKey reserves key for the caller, who calls releaseKey afterwards. Mine is false if this
-// session has put the object.
+// claimKey reserves key for the caller, who calls releaseKey afterwards. Mine is false, and there is
+// nothing to release, if hasUnsealed reports true.
 func (s *Session) claimKey(ctx context.Context, key object.Key) (mine bool, err error) {
 	for {
 		s.mu.Lock()
@@ -214,7 +214,7 @@ func (s *Session) claimKey(ctx context.Context, key object.Key) (mine bool, err 
 		}
 		other := s.claims[key]
 		if other == nil {
-			mine = !s.hasOwn(key)
+			mine = !s.hasUnsealed(key)
 			if mine {
 				s.claims[key] = make(chan struct{})
 			}
@@ -246,9 +246,9 @@ func (s *Session) checkUsable() error {
 	return s.err
 }
 
-// hasOwn reports whether key is in the volume that is being written. The caller holds
-// s.mu.
-func (s *Session) hasOwn(key object.Key) bool {
+// hasUnsealed reports whether key is in the volume that is being written, or was put in a dry run. The
+// caller holds s.mu.
+func (s *Session) hasUnsealed(key object.Key) bool {
 	if s.dry != nil {
 		_, ok := s.dry[key]
 		return ok
@@ -435,7 +435,7 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 		return nil, err
 	}
 	s.mu.Lock()
-	left := slices.DeleteFunc(slices.Clone(wanted), s.hasOwn)
+	left := slices.DeleteFunc(slices.Clone(wanted), s.hasUnsealed)
 	s.mu.Unlock()
 	if len(left) == 0 {
 		return nil, nil

@@ -224,7 +224,7 @@ func findHere(s *Store, key object.Key) (*sealedVolume, int, error) {
 	return v, index, err
 }
 
-// findCopy is findObject. Away means that the copy is evicted.
+// findCopy returns the results of findObject. Away means that the copy is evicted.
 func findCopy(s *Store, key object.Key) (at *sealedVolume, index int, away bool, err error) {
 	l, err := s.lastListing()
 	if err != nil {

@@ -120,7 +120,7 @@ func (w *writer) addValue(key object.Key, value *buffer, raw int) error {
 	b := w.filling
 	b.keys, b.values = append(b.keys, key), append(b.values, value)
 	b.Add(key, value.b, stored)
-	w.countObject(addedObject{id: key.ID, kind: key.Kind, depth: w.patchDepth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
+	w.recordObject(addedObject{id: key.ID, kind: key.Kind, depth: w.patchDepth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
 	if w.store.o.ingest.IsComplete(&b.Batch) {
 		full, w.filling = append(full, b), nil
 	}
@@ -134,8 +134,8 @@ func (w *writer) addValue(key object.Key, value *buffer, raw int) error {
 	return nil
 }
 
-// countObject adds a record to the table. The caller holds w.mu.
-func (w *intake) countObject(r addedObject) {
+// recordObject adds a record to the table, and its bytes to the totals. The caller holds w.mu.
+func (w *intake) recordObject(r addedObject) {
 	w.table.addRecord(r)
 	w.stored += int64(r.stored)
 	w.raw += int64(r.raw)

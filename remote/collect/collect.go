@@ -112,11 +112,11 @@ type Collection struct {
 	livePacks   []*livePack        // live at snap
 	wasRepacked map[pack.Name]bool // whether packs were repacked before, as far as their headers were read
 	snap        *transfer.Snapshot
-	claimSnap   *transfer.Snapshot // S: the next root relies on its live files; all objects in reach were found there
+	claimSnap   *transfer.Snapshot // S in that section: the next root relies on its live files; all objects in reach were found there
 	endedHolds  []record.Record    // holds that ended before snap
 
 	repair   *repair              // nil: no repair
-	newPacks *newPacks            // nil: nothing was copied yet
+	newPacks *newPacks            // nil: nothing was copied yet; empty after a root has named them, or if no pack is to be copied
 	newIndex *transfer.BuiltIndex // made for the next root; nil: none
 }
 

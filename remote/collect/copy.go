@@ -34,7 +34,7 @@ func (n *newPacks) close() {
 }
 
 // copyChosen copies the reachable objects of the chosen packs into new ones. Like all that a
-// writer uploads, the new packs are begun at the last known head (S0). They are useful
+// writer uploads, the new packs are begun at the last known head (S0 in docs/format/remote.md). They are useful
 // only while they are not condemned, and not begun before the floor
 // (CHECK_REPACKED).
 func (c *Collection) copyChosen(ctx context.Context) error {
@@ -117,8 +117,8 @@ func (c *Collection) copyPacks(ctx context.Context, packs []*livePack) error {
 // apart from chunks. It adds them to the copied objects of c.reach.
 func (c *Collection) takeEntriesToCopy(packs []*livePack) ([]pack.Entry, error) {
 	from := make(map[pack.Name]bool, len(packs))
-	for _, u := range packs {
-		from[u.Name] = true
+	for _, p := range packs {
+		from[p.Name] = true
 	}
 	var entries []pack.Entry
 	for p, err := range c.snap.Entries() {

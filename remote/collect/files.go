@@ -83,11 +83,11 @@ func noteSent(c *Collection, name string, size int64) {
 }
 
 // sizeOf returns the size of a file in the store, or 0 if it is not known.
-func (c *knownFiles) sizeOf(name string) int64 {
-	if size, ok := c.ownSizes[name]; ok {
+func (f *knownFiles) sizeOf(name string) int64 {
+	if size, ok := f.ownSizes[name]; ok {
 		return size
 	}
-	return c.listed[name].Size
+	return f.listed[name].Size
 }
 
 // checkPacksExist makes sure that the packs with reachable objects exist. A pack that the list
@@ -204,9 +204,9 @@ func (f *knownFiles) timeOfRoot(ctx context.Context, r *transfer.Remote, head *r
 }
 
 // mayExist reports whether a condemned file may still exist.
-func (c *knownFiles) mayExist(name string) bool {
-	_, listed := c.listed[name]
-	return !c.deleted[name] && (listed || c.condemned[name])
+func (f *knownFiles) mayExist(name string) bool {
+	_, listed := f.listed[name]
+	return !f.deleted[name] && (listed || f.condemned[name])
 }
 
 // deleteDue deletes the files that were condemned before the grace. Only deletions that the store has acknowledged

@@ -12,18 +12,18 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// nameNewPacks makes change name the new packs, and replace the index files in due. It names the
-// packs in the root, or in a new index file if some files are due or the packs are too many. Then
-// it sends that file.
+// nameNewPacks adds to change the new packs, and the replacement of the index files in replaced. The root
+// itself lists the packs, or a new index file does, which nameNewPacks sends. It makes that file if index
+// files are replaced, or if the packs are too many.
 //
 // The new index file has the entries of all live packs that the replaced ones or the root name,
 // except packs in emptied. Unreachable entries of live packs are included: a push may rely on all
 // that is live.
-func (c *Collection) nameNewPacks(ctx context.Context, change *rootlog.Change, due []rootlog.File, emptied map[pack.Name]bool) error {
+func (c *Collection) nameNewPacks(ctx context.Context, change *rootlog.Change, replaced []rootlog.File, emptied map[pack.Name]bool) error {
 	gone := func(name pack.Name) bool { return emptied[name] }
 	inline := c.inlineNewPacks(emptied)
-	needsIndex := len(due) > 0 || len(inline) < len(c.newPacks.infos)
-	if c.newIndex != nil && (!needsIndex || !c.newIndex.FitsAfter(c.snap, due, gone)) {
+	needsIndex := len(replaced) > 0 || len(inline) < len(c.newPacks.infos)
+	if c.newIndex != nil && (!needsIndex || !c.newIndex.FitsAfter(c.snap, replaced, gone)) {
 		c.abandonNewIndex()
 	}
 	if !needsIndex {
@@ -32,17 +32,17 @@ func (c *Collection) nameNewPacks(ctx context.Context, change *rootlog.Change, d
 	}
 	if c.newIndex == nil {
 		var err error
-		if c.newIndex, err = c.mergeIndexes(ctx, due, gone); err != nil {
+		if c.newIndex, err = c.mergeIndexes(ctx, replaced, gone); err != nil {
 			return err
 		}
 	}
 	if c.newIndex != nil {
-		due = c.newIndex.Replaced
+		replaced = c.newIndex.Replaced
 		change.AddIndexes = []rootlog.File{c.newIndex.File}
 		change.Merged = c.newIndex.Inline
 	}
 
-	for _, f := range due {
+	for _, f := range replaced {
 		change.Condemn = append(change.Condemn, f.Name.IndexPath())
 	}
 	return nil
@@ -58,9 +58,9 @@ func (c *Collection) inlineNewPacks(emptied map[pack.Name]bool) []rootlog.Inline
 	return c.newPacks.inline
 }
 
-// mergeIndexes makes an index file that replaces those in due, and sends it. It returns nil if no
+// mergeIndexes returns an index file in place of those in replaced, after it has sent it. It returns nil if no
 // pack is left to name.
-func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndex, error) {
+func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndex, error) {
 	var inline []pack.Name
 	named := map[pack.Name]struct{}{}
 	infos := map[pack.Name]pack.Info{}
@@ -75,7 +75,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone 
 
 	var sources []iter.Seq2[pack.Entry, error]
 	for i, f := range c.snap.State.Indexes {
-		if !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
+		if !slices.ContainsFunc(replaced, func(d rootlog.File) bool { return d.Name == f.Name }) {
 			continue
 		}
 		for _, p := range c.snap.Indexes[i].PackInfos {
@@ -117,7 +117,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone 
 		return nil, err
 	}
 
-	x.Replaced, x.Inline, x.Named = due, inline, named
+	x.Replaced, x.Inline, x.Named = replaced, inline, named
 	if err := x.Send(ctx, c.r); err != nil {
 		return nil, err
 	}

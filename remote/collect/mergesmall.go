@@ -196,11 +196,11 @@ func (c *Collection) appendMerged(ctx context.Context, emptied map[pack.Name]boo
 		change.Condemn = append(change.Condemn, name.Path())
 	}
 
-	due := smallIndexes(c.snap)
-	if len(due) <= maxIndexFiles {
-		due = nil
+	replaced := smallIndexes(c.snap)
+	if len(replaced) <= maxIndexFiles {
+		replaced = nil
 	}
-	if err := c.nameNewPacks(ctx, change, due, emptied); err != nil {
+	if err := c.nameNewPacks(ctx, change, replaced, emptied); err != nil {
 		return false, err
 	}
 	if len(change.Condemn) == 0 {

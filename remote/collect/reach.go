@@ -262,15 +262,15 @@ func (f *reachFinder) notePurged(ctx context.Context, packs []*livePack) error {
 		return err
 	}
 	byName := make(map[pack.Name]*livePack, len(packs))
-	for _, u := range packs {
-		byName[u.Name] = u
+	for _, p := range packs {
+		byName[p.Name] = p
 	}
-	for p, err := range f.snap.Entries() {
+	for at, err := range f.snap.Entries() {
 		if err != nil {
 			return err
 		}
-		if u := byName[p.Pack.Name]; u != nil && remaining[p.Key] {
-			u.hasPurged = true
+		if p := byName[at.Pack.Name]; p != nil && remaining[at.Key] {
+			p.hasPurged = true
 		}
 	}
 	return nil

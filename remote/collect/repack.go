@@ -75,19 +75,19 @@ func (c *Collection) choosePacksToRepack(ctx context.Context) error {
 // noteRepacked notes which packs were repacked before, in c.wasRepacked. It reads the headers of
 // packs that are not known yet. It reads small packs in full, so that copying needs no further request.
 func (c *Collection) noteRepacked(ctx context.Context, packs []*livePack) error {
-	packs = slices.DeleteFunc(slices.Clone(packs), func(u *livePack) bool { _, known := c.wasRepacked[u.Name]; return known })
+	packs = slices.DeleteFunc(slices.Clone(packs), func(p *livePack) bool { _, known := c.wasRepacked[p.Name]; return known })
 	var mu sync.Mutex
 	return transfer.Parallel(ctx, c.options.Jobs, len(packs), func(ctx context.Context, i int) error {
-		u := packs[i]
+		p := packs[i]
 		get := c.r.ReadPack
-		if u.Size <= maxWholeRead && !c.options.DryRun {
+		if p.Size <= maxWholeRead && !c.options.DryRun {
 			get = c.reach.nodePacks.ReadPart // all of it, since the live part will be copied
 		}
 
 		var repacked bool
 		err := retry.Verified(func() (err error) {
-			repacked, err = pack.IsRepacked(u.Info, func(p []byte, off int64) (int, error) { return get(ctx, u.Info, p, off) })
-			get = c.r.ReadPack
+			repacked, err = pack.IsRepacked(p.Info, func(buf []byte, off int64) (int, error) { return get(ctx, p.Info, buf, off) })
+			get = c.r.ReadPack // a second attempt reads from the remote, not from the copy
 			return err
 		})
 		if c.repair != nil && (transfer.IsBadCopy(err) || errors.Is(err, object.ErrCorrupt)) {
@@ -96,7 +96,7 @@ func (c *Collection) noteRepacked(ctx context.Context, packs []*livePack) error 
 
 		mu.Lock()
 		defer mu.Unlock()
-		c.wasRepacked[u.Name] = repacked && err == nil
+		c.wasRepacked[p.Name] = repacked && err == nil
 		return asNeeded(err)
 	})
 }
@@ -155,19 +155,19 @@ func (c *Collection) copyIntoPatches(ctx context.Context, packs []*livePack) err
 // historyOrder yields the numbers of the sorted entries in the order in which their objects take
 // the least space.
 func (c *Collection) historyOrder(ctx context.Context, entries []pack.Entry) (iter.Seq[uint64], error) {
-	m := c.reach
+	f := c.reach
 	var roots []object.Key
-	for _, key := range m.gcRoots() {
+	for _, key := range f.gcRoots() {
 		roots = append(roots, key)
 	}
 	slices.SortFunc(roots, object.Key.Compare)
 	seen := newEntrySet()
 	seen.addFiles(c.snap)
 	return repack.Order(ctx, roots, repack.OrderOptions{
-		Nodes: reachableNodes{m},
+		Nodes: reachableNodes{f},
 		Skips: c.snap.Records.Skips,
 		Meet: func(key object.Key) (number uint64, wanted, first bool) {
-			p, err := m.snap.Locate(key)
+			p, err := f.snap.Locate(key)
 			if err != nil {
 				return 0, false, false
 			}

@@ -51,28 +51,28 @@ func (f *reachFinder) countPackUse() ([]*livePack, error) {
 	infos := f.snap.LivePacks()
 	list := make([]*livePack, len(infos))
 	byName := make(map[pack.Name]*livePack, len(infos))
-	for i, p := range infos {
-		list[i] = &livePack{Info: p}
-		byName[p.Name] = list[i]
+	for i, info := range infos {
+		list[i] = &livePack{Info: info}
+		byName[info.Name] = list[i]
 	}
 
-	for p, err := range f.snap.Entries() {
+	for at, err := range f.snap.Entries() {
 		if err != nil {
 			return nil, err
 		}
-		u := byName[p.Pack.Name]
-		u.objectCount++
-		if !f.reached.has(p) {
+		p := byName[at.Pack.Name]
+		p.objectCount++
+		if !f.reached.has(at) {
 			continue
 		}
-		u.reachedCount++
-		u.reachedBytes += int64(p.Stored)
-		u.hasNodes = u.hasNodes || p.Key.Kind.IsNode()
-		if p.Key.Kind.IsNode() || p.Stored < p.Raw {
-			u.repackableBytes += int64(p.Stored)
+		p.reachedCount++
+		p.reachedBytes += int64(at.Stored)
+		p.hasNodes = p.hasNodes || at.Key.Kind.IsNode()
+		if at.Key.Kind.IsNode() || at.Stored < at.Raw {
+			p.repackableBytes += int64(at.Stored)
 		}
-		if f.copied.has(p) {
-			u.copiedCount++
+		if f.copied.has(at) {
+			p.copiedCount++
 		}
 	}
 	return list, nil
@@ -148,16 +148,16 @@ func withIndexes(state *rootlog.State, due []rootlog.File, wanted func(rootlog.F
 
 // indexesToReplace returns the index files to replace by one new file: each that names a pack
 // for which gone returns true, or all if there are many.
-func indexesToReplace(s *transfer.Snapshot, gone func(pack.Name) bool) (due []rootlog.File) {
+func indexesToReplace(s *transfer.Snapshot, gone func(pack.Name) bool) (replaced []rootlog.File) {
 	if len(s.Indexes) > maxIndexFiles {
 		return s.State.Indexes
 	}
 	for i, x := range s.Indexes {
 		if slices.ContainsFunc(x.PackInfos, func(p pack.Info) bool { return gone(p.Name) }) {
-			due = append(due, s.State.Indexes[i])
+			replaced = append(replaced, s.State.Indexes[i])
 		}
 	}
-	return due
+	return replaced
 }
 
 // countWaiting counts the condemned files that are not due yet.
@@ -300,20 +300,20 @@ func ReadUsage(ctx context.Context, r *transfer.Remote, local object.Reader) (*U
 }
 
 func usageAt(ctx context.Context, r *transfer.Remote, s *transfer.Snapshot, local object.Reader) (*Usage, error) {
-	m, err := newReachFinder(r, local, r.Options().Jobs)
+	f, err := newReachFinder(r, local, r.Options().Jobs)
 	if err != nil {
 		return nil, err
 	}
 
-	defer m.close()
-	if _, err := m.moveToRoot(s); err != nil {
+	defer f.close()
+	if _, err := f.moveToRoot(s); err != nil {
 		return nil, err
 	}
-	if err := m.findFromRoots(ctx); err != nil {
+	if err := f.findFromRoots(ctx); err != nil {
 		return nil, err
 	}
 
-	packs, err := m.countPackUse()
+	packs, err := f.countPackUse()
 	if err != nil {
 		return nil, err
 	}

@@ -113,8 +113,8 @@ func loadIfChanged(kistDir string, from *Index) (*Index, error) {
 // writeFunc is [disk.Write], which survives a crash, or [disk.WriteHint], which may not.
 type writeFunc func(dir, temp string, write func(io.Writer) (name string, err error)) error
 
-// save writes the head, and before it a new base if too much has changed. The caller
-// holds the lock.
+// save replaces the file index, the head, and writes a new base before it if too much has changed. The
+// caller holds the lock.
 func (x *Index) save(kistDir string, write writeFunc) error {
 	var head bytes.Buffer
 	err := errHeadFull

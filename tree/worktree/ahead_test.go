@@ -114,7 +114,7 @@ func TestWriteEarly(t *testing.T) {
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// Apply writes a file itself if the Ahead has only a part of it or has other content. It takes no
+// Apply writes a file itself if the EarlyWriter has only a part of it or has other content. It takes no
 // file whose manifest cannot be read.
 func TestWriteEarlyInVain(t *testing.T) {
 	f := newReal(t)
@@ -144,7 +144,7 @@ func TestWriteEarlyInVain(t *testing.T) {
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// An Ahead opens a limited number of files, and ignores wrong chunks.
+// An EarlyWriter opens a limited number of files, and ignores wrong chunks.
 func TestWriteEarlyLimits(t *testing.T) {
 	f := newReal(t)
 	var ops []Op

@@ -259,7 +259,7 @@ func (w *applyWorker) openGroup(group []int, missing ifMissing) (folder, error) 
 	d, err := w.w.openFolder(dir)
 	if missing == makeIt && errors.Is(err, fs.ErrNotExist) {
 		w.making.Lock()
-		d, err = w.w.makeFolder(dir)
+		d, err = w.w.openOrMakeFolder(dir)
 		w.making.Unlock()
 	}
 	if err != nil {
@@ -516,9 +516,9 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	return nil
 }
 
-// makeFolder opens a folder. It makes the folder and its parents if they are
+// openOrMakeFolder returns an open folder. It makes the folder and its parents if they are
 // absent.
-func (w *Worktree) makeFolder(path string) (folder, error) {
+func (w *Worktree) openOrMakeFolder(path string) (folder, error) {
 	at, err := w.fs.openFolder("")
 	if err == nil {
 		at, err = makeBelow(at, path, 0o777, w.refuseRepo)

@@ -71,8 +71,8 @@ type storer struct {
 	folder folder
 }
 
-func (w *Worktree) newStorer(dst object.Writer, bytes func(n int64)) *storer {
-	return &storer{w: w, dst: dst, report: bytes, tokens: make(chan struct{}, w.opt.Jobs)}
+func (w *Worktree) newStorer(dst object.Writer, report func(n int64)) *storer {
+	return &storer{w: w, dst: dst, report: report, tokens: make(chan struct{}, w.opt.Jobs)}
 }
 
 func (s *storer) close() {
@@ -114,6 +114,7 @@ func (s *storer) storeItem(ctx context.Context, path string, seen *Found, known 
 	return stored, err
 }
 
+// storePath is storeItem, but an error of the path is that of the file system, without the path.
 func (s *storer) storePath(ctx context.Context, path string, seen *Found, known *index.Entry) (Stored, error) {
 	dir, name := tree.Split(path)
 	if s.folder == nil || s.dir != dir {
@@ -326,7 +327,8 @@ func (w *Worktree) statBeforeRead(f file, stores bool) (st fileStat, stat index.
 	return st, stat, hidden, nil
 }
 
-// storeSmall stores a file of at most one chunk.
+// storeSmall sets the size and the content of e to those of a file of at most one chunk, which it
+// stores.
 func (s *storer) storeSmall(ctx context.Context, f io.Reader, size int64, e *object.Entry) error {
 	if s.small == nil {
 		s.small = make([]byte, s.w.opt.Chunker.Params().Min+1)
@@ -373,7 +375,7 @@ type chunkJob struct {
 	done chan struct{} // closed when the chunk is stored; nil if it was stored at once
 }
 
-// storeLarge stores content in chunks, several at once.
+// storeLarge sets the size and the content of e to those of r. It stores the chunks, several at once.
 func (s *storer) storeLarge(ctx context.Context, r io.Reader, e *object.Entry) error {
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -346,8 +346,8 @@ func openBackend(ctx context.Context, o kist.Options, m Remote) (remote.Backend,
 	return o.Backend(ctx, m.URL)
 }
 
-// OpenNamed opens the remote with a name, to read it. Errors are those of [Open]. The caller
-// closes the remote.
+// OpenNamed opens the remote with a name. It does not initialize an empty store. Errors are those of
+// [Open]. The caller closes the remote.
 func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.Remote, error) {
 	m, err := Find(r, name)
 	if err != nil {

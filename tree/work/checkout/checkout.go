@@ -203,7 +203,7 @@ func NewBranch(ctx context.Context, r *kist.Repository, name, rev string, force 
 // [compare.Side]: a switch reads both of its trees from the same store, and tips are compared.
 type Tip struct{ Commit, Tree object.ID }
 
-// Tips describe a switch from HEAD's commit to another one.
+// Tips describe a switch from one tree to another. Their commits may be the same, as for a stash.
 type Tips struct {
 	From, To Tip
 	Force    bool // discard staged and changed content, and untracked content in the way

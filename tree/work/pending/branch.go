@@ -83,7 +83,7 @@ func (c *Changes) loadBranch(ctx context.Context, name string) (*Branch, error) 
 
 	err = b.loadCheckpoint(ctx, base)
 	if errors.Is(err, object.ErrNotFound) && b.saved.IsZero() { // the branch was reset, and gc removed the commit
-		if base, err = tipOf(c.repo, name); err == nil {
+		if base, err = commitOf(c.repo, name); err == nil {
 			err = b.loadCheckpoint(ctx, base)
 		}
 	}
@@ -191,7 +191,7 @@ func (b *Branch) followTip(ctx context.Context) error {
 	if b.hasChanges() {
 		return nil
 	}
-	tip, err := tipOf(b.changes.repo, b.name)
+	tip, err := commitOf(b.changes.repo, b.name)
 	if err != nil || tip == b.base.Commit && !(tip.IsZero() && b.info.ID.IsZero()) {
 		return err
 	}

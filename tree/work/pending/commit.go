@@ -50,7 +50,7 @@ func (b *Branch) commitChanges(ctx context.Context) (object.ID, error) {
 		return object.ID{}, err
 	}
 	for range maxMoves {
-		tip, err := tipOf(b.changes.repo, b.name)
+		tip, err := commitOf(b.changes.repo, b.name)
 		if errors.Is(err, refs.ErrNotFound) { // the branch was deleted: the commit creates it again
 			tip, err = b.base.Commit, nil
 		}
@@ -336,7 +336,7 @@ func (b *Branch) moveToSaved(ctx context.Context, subject string) error {
 	if err == nil || errors.As(err, &local) { // all was done, or nothing
 		return err
 	}
-	if tip, terr := tipOf(r, b.name); terr == nil && tip == b.saved {
+	if tip, terr := commitOf(r, b.name); terr == nil && tip == b.saved {
 		b.changes.options.Warn(err.Error())
 		return nil
 	}
@@ -361,7 +361,7 @@ func (b *Branch) undoMove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tip, err := tipOf(r, b.name)
+	tip, err := commitOf(r, b.name)
 	if r.IsBare() || head.Branch != b.name || err != nil || tip != b.base.Commit { // the worktree has another commit
 		b.halfMoved = checkout.Tip{}
 		return nil

@@ -209,7 +209,8 @@ func removeFile(path string) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// readJournal returns the content of a journal. Cut is true if its end is not intact, as after
+// readJournal returns the content of a journal. Base is the commit of the last checkpoint at that time, or
+// else the commit that the changes apply to. Cut is true if its end is not intact, as after
 // a crash in the middle of a write. Found is false if there is no file, or only the beginning
 // of a header.
 func readJournal(path string) (base object.ID, branch string, ops []op, cut, found bool, err error) {

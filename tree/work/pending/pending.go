@@ -146,7 +146,7 @@ func (c *Changes) Branch(ctx context.Context, name string) (*Branch, error) {
 	if b := c.branches[name]; b != nil {
 		return b, nil
 	}
-	if _, err := tipOf(c.repo, name); err != nil {
+	if _, err := commitOf(c.repo, name); err != nil {
 		return nil, err
 	}
 	b, err := c.loadBranch(ctx, name)
@@ -157,8 +157,8 @@ func (c *Changes) Branch(ctx context.Context, name string) (*Branch, error) {
 	return b, nil
 }
 
-// tipOf returns the commit of a branch. It is zero for HEAD's branch if that has no commit.
-func tipOf(r *kist.Repository, name string) (object.ID, error) {
+// commitOf returns the commit of a branch. It is zero for HEAD's branch if that has no commit.
+func commitOf(r *kist.Repository, name string) (object.ID, error) {
 	id, err := r.Refs().Get(refs.Heads + name)
 	if errors.Is(err, refs.ErrNotFound) {
 		if head, herr := r.Refs().Head(); herr == nil && head.Unborn() && head.Branch == name {

@@ -125,7 +125,7 @@ func (o *addOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	}
 
 	if o.Intent {
-		return o.note(ctx, env, r)
+		return o.noteIntents(ctx, env, r)
 	}
 	p := env.Progress("adding")
 	o.Progress = p.Amounts()
@@ -144,8 +144,8 @@ func (o *addOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	return AddOutcome(env, r, result, o.Paths)
 }
 
-// note carries out --intent-to-add.
-func (o *addOptions) note(ctx context.Context, env *cli.Env, r *kist.Repository) error {
+// noteIntents carries out --intent-to-add.
+func (o *addOptions) noteIntents(ctx context.Context, env *cli.Env, r *kist.Repository) error {
 	result, err := stage.Add(ctx, r, o.AddOptions)
 	if err != nil {
 		return err

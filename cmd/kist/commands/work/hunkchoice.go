@@ -132,13 +132,13 @@ func chooseHunks(ctx context.Context, env *cli.Env, r *kist.Repository, m hunkMo
 
 // stashHunks returns the function that asks which changes to stash. Asked again about the same
 // trees, it repeats its answer.
-func stashHunks(env *cli.Env, r *kist.Repository, specs pathspec.List) func(ctx context.Context, head, worktree compare.Side) (stashed, rest []stage.Chosen, err error) {
+func stashHunks(env *cli.Env, r *kist.Repository, specs pathspec.List) func(ctx context.Context, head, worktree compare.Side) (stashed, undone []stage.Chosen, err error) {
 	var asked [2]object.ID
-	var stashed, rest []stage.Chosen
+	var stashed, undone []stage.Chosen
 	return func(ctx context.Context, head, worktree compare.Side) ([]stage.Chosen, []stage.Chosen, error) {
 		trees := [2]object.ID{head.Tree, worktree.Tree}
 		if asked == trees {
-			return stashed, rest, nil
+			return stashed, undone, nil
 		}
 		c := show.NewComparison(env, r, &show.ChangeForm{})
 		c.Old, c.New = head, worktree
@@ -148,10 +148,10 @@ func stashHunks(env *cli.Env, r *kist.Repository, specs pathspec.List) func(ctx 
 		}
 		changes = slices.DeleteFunc(changes, func(f compare.Change) bool { return f.Old == nil }) // new files stay, as in git
 		d := &hunkDialogue{Comparison: c, mode: hunkMode{verb: "Stash", index: true, stash: true}, in: bufio.NewReader(env.Stdin)}
-		if rest, stashed, err = d.all(ctx, changes); err == nil {
+		if undone, stashed, err = d.all(ctx, changes); err == nil { // the choices for the index are stashed
 			asked = trees
 		}
-		return stashed, rest, err
+		return stashed, undone, err
 	}
 }
 

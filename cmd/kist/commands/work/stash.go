@@ -127,7 +127,7 @@ func (o *stashPushOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	}
 
 	stop := func() {}
-	if !o.patch { // which asks questions meanwhile
+	if !o.patch { // with --patch, questions would cross the progress
 		p := env.Progress("stashing")
 		o.Progress, stop = p.Amounts(), p.Stop
 	}

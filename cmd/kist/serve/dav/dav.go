@@ -164,10 +164,10 @@ var allowed = func() string {
 // request is a request under way.
 type request struct {
 	*Handler
-	r    *http.Request
-	w    http.ResponseWriter
-	user access.User
-	cond *conditions // of the If header; set by prepare
+	r        *http.Request
+	w        http.ResponseWriter
+	user     access.User
+	ifHeader *conditions // set by serve
 }
 
 // serve carries out the request. If it returns an error, it has written nothing.
@@ -186,7 +186,7 @@ func (q *request) serve() error {
 	if err != nil {
 		return err
 	}
-	if q.cond, err = parseConditions(q.r); err != nil {
+	if q.ifHeader, err = parseConditions(q.r); err != nil {
 		return err
 	}
 	return methods[i].answer(q, p)
@@ -257,15 +257,15 @@ func (q *request) answerError(err error) {
 	}
 	q.w.Header().Del("Content-Length")
 	q.w.Header().Del("ETag")
-	var cond *condError
-	if errors.As(err, &cond) {
+	var failed *condError
+	if errors.As(err, &failed) {
 		q.w.Header().Set("Content-Type", xmlType)
-		q.w.WriteHeader(cond.code)
-		fmt.Fprint(q.w, xmlHeader, `<D:error xmlns:D="DAV:"><D:`, cond.name, `>`)
-		if cond.href != "" {
-			fmt.Fprint(q.w, `<D:href>`, escape(cond.href), `</D:href>`)
+		q.w.WriteHeader(failed.code)
+		fmt.Fprint(q.w, xmlHeader, `<D:error xmlns:D="DAV:"><D:`, failed.name, `>`)
+		if failed.href != "" {
+			fmt.Fprint(q.w, `<D:href>`, escape(failed.href), `</D:href>`)
 		}
-		fmt.Fprint(q.w, `</D:`, cond.name, `></D:error>`)
+		fmt.Fprint(q.w, `</D:`, failed.name, `></D:error>`)
 		return
 	}
 	code, text := status(err)

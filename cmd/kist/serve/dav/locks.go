@@ -201,7 +201,7 @@ func (l *locks) removeInside(path string) {
 func (q *request) checkLocks(p *place, member bool) error {
 	name := p.fullPath()
 	dir, _ := tree.Split(name)
-	if err := q.cond.check(q, p); err != nil {
+	if err := q.ifHeader.check(q, p); err != nil {
 		return err
 	}
 	var shared *lock // that the client did not name
@@ -209,7 +209,7 @@ func (q *request) checkLocks(p *place, member bool) error {
 	for _, l := range q.locks.findLocks(func(l *lock) bool {
 		return l.covers(name) || member && (l.root == dir || tree.Below(l.root, name))
 	}) {
-		named := slices.Contains(q.cond.tokens, l.token) && l.user == q.user.Name
+		named := slices.Contains(q.ifHeader.tokens, l.token) && l.user == q.user.Name
 		switch {
 		case named && l.shared:
 			held = true
@@ -422,7 +422,7 @@ func (q *request) answerLock(p *place) error {
 	if isFinderFile(q.r, p) {
 		return &statusError{http.StatusForbidden, "kist does not keep this file"}
 	}
-	if err := q.cond.check(q, p); err != nil {
+	if err := q.ifHeader.check(q, p); err != nil {
 		return err
 	}
 
@@ -455,7 +455,7 @@ func (q *request) createLocked(p *place, token string) (created bool, err error)
 		return false, err
 	}
 	defer up.Close()
-	q.cond = &conditions{tokens: append(q.cond.tokens, token)} // its lists were checked before
+	q.ifHeader = &conditions{tokens: append(q.ifHeader.tokens, token)} // its lists were checked before
 	err = p.branch.Change(q.r.Context(), q.author(), up, func(e *pending.Edit) error {
 		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
@@ -477,10 +477,10 @@ func (q *request) createLocked(p *place, token string) (created bool, err error)
 
 // refreshLock gives the lock that the If header names more time.
 func (q *request) refreshLock(p *place) error {
-	if len(q.cond.tokens) != 1 {
+	if len(q.ifHeader.tokens) != 1 {
 		return &statusError{http.StatusBadRequest, "a lock is refreshed by an If header with its token"}
 	}
-	l, ok := q.locks.extendLock(q.cond.tokens[0], p.fullPath(), q.user.Name, lockTime(q.r))
+	l, ok := q.locks.extendLock(q.ifHeader.tokens[0], p.fullPath(), q.user.Name, lockTime(q.r))
 	if !ok {
 		return &condError{http.StatusPreconditionFailed, "lock-token-matches-request-uri", ""}
 	}

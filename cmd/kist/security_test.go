@@ -82,7 +82,7 @@ var securityCommands = []securityCommand{
 	{name: "import restic", args: []string{"import", "restic", "../absent"}, status: 1},
 	{name: "import tar", args: []string{"import", "tar", "../absent.tar"}, status: 1},
 	{name: "init", args: []string{"init", "../made"}, beside: true},
-	{name: "key add", args: []string{"key", "add", "origin", "age1ymdkqtjnsncuku4k35lrg8ag52j2m8eg8vcycs6pp87r3fgpysssjswz7j"}, status: 15},
+	{name: "key add", args: []string{"key", "add", "origin", "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}, status: 15},
 	{name: "key export", args: []string{"key", "export", "origin", "../made.keyset"}, status: 15},
 	{name: "key list", args: []string{"key", "list", "origin"}, status: 15},
 	{name: "key new", args: []string{"key", "new", "../made.key"}, beside: true},

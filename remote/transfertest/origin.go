@@ -29,9 +29,9 @@ type Origin struct {
 	*objecttest.Maker
 	All  *objecttest.Memory
 	Blob *remotetest.Memory
-	id   *rootlog.Identity
-	log  *rootlog.Log
 	Head *rootlog.State
+
+	remote *transfer.Remote
 
 	Sent     map[object.Key]pack.Entry
 	PackSize int  // bytes at which a pack of chunks ends
@@ -45,13 +45,12 @@ func NewOrigin(t testing.TB) *Origin {
 	t.Helper()
 	o := &Origin{All: objecttest.NewMemory(), Blob: remotetest.NewMemory(), Sent: map[object.Key]pack.Entry{}, PackSize: pack.TargetSize}
 	o.Maker = &objecttest.Maker{T: t, ReadWriter: o.All}
+	Init(t, o.Blob)
 	var err error
-	o.id, err = rootlog.Init(t.Context(), o.Blob, "00112233445566778899aabbccddeeff", rootlog.Chunker{}, rand.Reader)
-	if err != nil {
+	if o.remote, err = OpenTest(t, o.Blob, ""); err != nil {
 		t.Fatal(err)
 	}
-	o.log = rootlog.Open(o.Blob, o.id, rootlog.Options{Rand: rand.Reader})
-	if o.Head, err = o.log.Head(t.Context(), nil); err != nil {
+	if o.Head, err = o.remote.Log().Head(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -62,7 +61,7 @@ func (o *Origin) AppendRoot(c rootlog.Change) {
 	o.T.Helper()
 	c.Time = time.Unix(1_700_000_000, 0)
 	var err error
-	if o.Head, err = o.log.Append(context.Background(), o.Head, c); err != nil {
+	if o.Head, err = o.remote.Log().Append(context.Background(), o.Head, c); err != nil {
 		o.T.Fatal(err)
 	}
 }
@@ -177,8 +176,16 @@ func (o *Origin) PutPack(w *packWriter) rootlog.Inline {
 	if err != nil {
 		o.T.Fatal(err)
 	}
-	o.Blob.Set(name.Path(), body)
+	o.put(name.Path(), body)
 	return rootlog.Inline{Info: entries[0].Pack, Entries: entries}
+}
+
+// put stores a file.
+func (o *Origin) put(name string, data []byte) {
+	o.T.Helper()
+	if err := o.remote.Backend().Put(context.Background(), name, bytes.NewReader(data), int64(len(data))); err != nil {
+		o.T.Fatal(err)
+	}
 }
 
 // index stores an index file.
@@ -193,7 +200,7 @@ func (o *Origin) index(entries []pack.Entry) rootlog.File {
 	if err != nil {
 		o.T.Fatal(err)
 	}
-	o.Blob.Set(name.IndexPath(), buf.Bytes())
+	o.put(name.IndexPath(), buf.Bytes())
 	return rootlog.File{Name: name, Size: int64(buf.Len()), Sum: sha256.Sum256(buf.Bytes())}
 }
 
@@ -242,7 +249,7 @@ func NewClone(t testing.TB, b remote.Backend) *Clone {
 	c := &Clone{T: t, Dir: dir}
 	c.Reopen()
 	cache := filepath.Join(dir, "remotes", "origin")
-	r, err := transfer.Open(t.Context(), b, transfer.Options{Dir: cache, URL: "memory:", Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }})
+	r, err := transfer.Open(t.Context(), guarded(t, b), transfer.Options{Dir: cache, URL: "memory:", Now: time.Now, Keys: Keys(t), Warn: func(s string) { t.Log("warning:", s) }})
 	if err != nil {
 		t.Fatal(err)
 	}

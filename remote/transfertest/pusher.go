@@ -72,9 +72,7 @@ type Pusher struct {
 func NewRemote(t testing.TB) *remotetest.Memory {
 	t.Helper()
 	b := remotetest.NewMemory()
-	if _, err := rootlog.Init(t.Context(), b, "00112233445566778899aabbccddeeff", rootlog.Chunker{}, testRand()); err != nil {
-		t.Fatal(err)
-	}
+	Init(t, b)
 	return b
 }
 
@@ -97,8 +95,8 @@ func (p *Pusher) Reopen(b remote.Backend) {
 }
 
 func OpenTest(t testing.TB, b remote.Backend, dir string) (*transfer.Remote, error) {
-	return transfer.Open(context.Background(), retry.New(b, noWait), transfer.Options{
-		Dir: dir, URL: "memory:", Now: time.Now, Retry: noWait, Who: "A <a@example.org>", Host: "host",
+	return transfer.Open(context.Background(), retry.New(guarded(t, b), noWait), transfer.Options{
+		Dir: dir, URL: "memory:", Now: time.Now, Retry: noWait, Who: "A <a@example.org>", Host: "host", Keys: Keys(t),
 		Warn: func(s string) { t.Log("warning:", s) },
 	})
 }
@@ -150,23 +148,23 @@ func (p *Pusher) MakeGrown(change int, parents ...object.ID) object.ID {
 
 // Collector appends roots that garbage collections append, step by step.
 type Collector struct {
-	t   testing.TB
-	b   *remotetest.Memory
-	log *rootlog.Log
+	t      testing.TB
+	b      *remotetest.Memory
+	remote *transfer.Remote
 }
 
 func NewCollector(t testing.TB, b *remotetest.Memory) *Collector {
 	t.Helper()
-	id, err := rootlog.ReadIdentity(context.Background(), b)
+	r, err := OpenTest(t, b, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Collector{t, b, rootlog.Open(b, id, rootlog.Options{Rand: testRand()})}
+	return &Collector{t, b, r}
 }
 
 func (c *Collector) Head() *rootlog.State {
 	c.t.Helper()
-	head, err := c.log.Head(context.Background(), nil)
+	head, err := c.remote.Log().Head(context.Background(), nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -179,7 +177,7 @@ func (c *Collector) AppendRoot(change func(*rootlog.State) rootlog.Change) {
 	for head := c.Head(); ; {
 		next := change(head)
 		next.Time = time.Unix(1_700_000_000, 0)
-		_, err := c.log.Append(context.Background(), head, next)
+		_, err := c.remote.Log().Append(context.Background(), head, next)
 		var lost *rootlog.LostError
 		switch {
 		case err == nil:
@@ -243,7 +241,10 @@ func (c *Collector) ForgetMarked() {
 // EntriesOf returns the entries of an index file.
 func (c *Collector) EntriesOf(f rootlog.File) (entries []pack.Entry) {
 	c.t.Helper()
-	data := c.b.Data(f.Name.IndexPath())
+	data := make([]byte, f.Size)
+	if n, err := c.remote.Backend().Get(context.Background(), f.Name.IndexPath(), data, 0); err != nil || n < len(data) {
+		c.t.Fatalf("read an index file: %d of %d bytes; %v", n, len(data), err)
+	}
 	x, err := pack.OpenIndex(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		c.t.Fatal(err)
@@ -268,7 +269,9 @@ func (c *Collector) PutIndex(entries []pack.Entry) rootlog.File {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.b.Set(name.IndexPath(), buf.Bytes())
+	if err := c.remote.Backend().Put(context.Background(), name.IndexPath(), bytes.NewReader(buf.Bytes()), int64(buf.Len())); err != nil {
+		c.t.Fatal(err)
+	}
 	return rootlog.File{Name: name, Size: int64(buf.Len()), Sum: sha256.Sum256(buf.Bytes())}
 }
 

@@ -1,0 +1,35 @@
+package transfer_test
+
+import "testing"
+
+// TestOverCrypt runs tests of this package again, with encrypted remotes.
+func TestOverCrypt(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"TestConcurrentBranches", TestConcurrentBranches},
+		{"TestRejected", TestRejected},
+		{"TestBaseCollected", TestBaseCollected},
+		{"TestPartOfBaseCollected", TestPartOfBaseCollected},
+		{"TestOwnPacksCondemned", TestOwnPacksCondemned},
+		{"TestFloorRaised", TestFloorRaised},
+		{"TestInlineAfterLostRace", TestInlineAfterLostRace},
+		{"TestOwnIndexCondemned", TestOwnIndexCondemned},
+		{"TestReplyOfRootLost", TestReplyOfRootLost},
+		{"TestConfirmRefs", TestConfirmRefs},
+		{"TestRoots", TestRoots},
+		{"TestRollback", TestRollback},
+		{"TestFetchClone", TestFetchClone},
+		{"TestFetchIncremental", TestFetchIncremental},
+		{"TestFetchDeleted", TestFetchDeleted},
+		{"TestSingleWriter", TestSingleWriter},
+		{"TestLostRace", TestLostRace},
+		{"TestPurgeMeanwhile", TestPurgeMeanwhile},
+		{"TestHoldGrace", TestHoldGrace},
+		{"TestRoundTrip", TestRoundTrip},
+		{"TestPushExpire", TestPushExpire},
+	} {
+		t.Run(test.name, test.run)
+	}
+}

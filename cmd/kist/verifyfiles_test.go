@@ -43,6 +43,9 @@ func fullRepository(t *testing.T) *shell {
 	s.succeeds("push", "-q", "-u", "origin", "main")
 	s.succeeds("fetch", "-q")
 
+	s.succeeds("remote", "add", "-q", "--encrypted", "--no-recovery", "sealed", base.path("../sealed"))
+	s.succeeds("push", "-q", "sealed", "main")
+
 	commit("secret", noise(rng, 5000))
 	s.succeeds("rm", "-q", "secret")
 	s.succeeds("commit", "-q", "-m", "without it")

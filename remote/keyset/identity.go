@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,6 +150,9 @@ func Create(path string, data []byte) error {
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err == nil {
 		err = os.Link(temp.Name(), path)
+	}
+	if errors.Is(err, fs.ErrExist) { // the error of Link names the temporary file
+		err = &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
 	if err := errors.Join(err, disk.Remove(temp.Name())); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/crypt"
 )
@@ -168,23 +167,20 @@ func (s *Source) readCopy() *File {
 	return file
 }
 
-// CheckFolder returns the damage of the files in the folder of a clone: a [*KnownError], or an [*object.DamageError] for the copy
-// of the keyset. It needs no identity.
-func CheckFolder(dir string) (damage []error) {
-	if data, err := disk.ReadFile(filepath.Join(dir, knownFile)); err == nil {
-		_, err = parseKnown(data)
-		if err != nil {
-			damage = append(damage, &KnownError{File: filepath.Join(dir, knownFile), Err: err})
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		damage = append(damage, &KnownError{File: filepath.Join(dir, knownFile), Err: err})
-	}
+// KnownFile is the name of the file in which a clone remembers the keys of a remote.
+const KnownFile = knownFile
 
-	path := filepath.Join(dir, copyFile)
-	if _, err := ReadFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		damage = append(damage, &object.DamageError{Name: path, Err: err})
+// CheckFile returns the damage of a file with a name in the folder of a clone. The error is nil for a file
+// that is not read. It needs no identity.
+func CheckFile(name string, data []byte) error {
+	var err error
+	switch name {
+	case knownFile:
+		_, err = parseKnown(data)
+	case copyFile:
+		_, err = Parse(data)
 	}
-	return damage
+	return err
 }
 
 // ReadFile reads a keyset file on this machine: an export, or the copy of a clone. The errors are those of [Parse] and of

@@ -411,7 +411,8 @@ func TestCreate(t *testing.T) {
 	}
 	open(t, seal(t, newKeyset(t, recipient("mine", i.Recipient()))), Places{Own: path})
 
-	if err := Create(path, []byte("x")); !errors.Is(err, fs.ErrExist) {
+	var file *fs.PathError
+	if err := Create(path, []byte("x")); !errors.Is(err, fs.ErrExist) || !errors.As(err, &file) || file.Path != path {
 		t.Errorf("a second time: error %v", err)
 	}
 	entries, err := disk.ReadDir(filepath.Dir(path))

@@ -2,6 +2,7 @@ package keyset
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -293,16 +294,16 @@ func TestFolderOfClone(t *testing.T) {
 		if err := os.WriteFile(copied, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if damage := CheckFolder(s.dir); len(damage) != 1 || !errors.Is(damage[0], object.ErrCorrupt) {
-			t.Errorf("CheckFolder: %v", damage)
+		if CheckFile(copyFile, bad) == nil {
+			t.Error("CheckFile finds no damage in the copy")
 		}
 		s.want("a damaged copy", names, k)
 	}
-	if damage := CheckFolder(s.dir); damage != nil {
-		t.Errorf("CheckFolder of intact files: %v", damage)
-	}
-	if damage := CheckFolder(filepath.Join(s.dir, "absent")); damage != nil {
-		t.Errorf("CheckFolder without files: %v", damage)
+	for _, name := range []string{knownFile, copyFile, lockFile} {
+		data, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err := cmp.Or(err, CheckFile(name, data)); err != nil {
+			t.Errorf("CheckFile of the intact file %s: %v", name, err)
+		}
 	}
 
 	// Damaged knowledge stops everything: the store could bring in other keys.
@@ -316,8 +317,8 @@ func TestFolderOfClone(t *testing.T) {
 		if err := os.WriteFile(known, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if damage := CheckFolder(s.dir); len(damage) != 1 {
-			t.Fatalf("CheckFolder with byte %d flipped: %v", i, damage)
+		if CheckFile(knownFile, bad) == nil {
+			t.Fatalf("CheckFile finds no damage with byte %d flipped", i)
 		}
 		damaged := new(*KnownError)
 		if _, err := s.open(names); !errors.As(err, damaged) || (*damaged).File != known {

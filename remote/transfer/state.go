@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -27,7 +28,7 @@ var ErrCopyRemoved = errors.New("a damaged copy of a file of a remote was remove
 // gone is not damaged.
 func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, err error) {
 	var files []string
-	for _, pattern := range []string{bindingFile, headFile, indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*"} {
+	for _, pattern := range []string{bindingFile, headFile, indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*", keysFolder + "/*"} {
 		found, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, err
@@ -70,6 +71,13 @@ const HeadFile = headFile
 // with any other name is not one that kist reads.
 func checkStateFile(file, path string) error {
 	folder, base := filepath.Split(file)
+	if folder == keysFolder+"/" {
+		data, err := disk.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return keyset.CheckFile(base, data)
+	}
 	name, nameErr := pack.ParseName(base)
 	isNote, isState := file == bindingFile || file == headFile, folder == stateFolder+"/"
 	switch {
@@ -92,8 +100,14 @@ func checkStateFile(file, path string) error {
 	return err
 }
 
-// checkNote checks the bytes of the binding or the head.
+// knownKeys is the file with the fingerprints of the keys that were seen.
+const knownKeys = keysFolder + "/" + keyset.KnownFile
+
+// checkNote checks the bytes of the binding, the head or the known keys.
 func checkNote(file string, data []byte) error {
+	if file == knownKeys {
+		return keyset.CheckFile(keyset.KnownFile, data)
+	}
 	if file == headFile {
 		_, err := decodeNote[rootlog.Position](data)
 		return err
@@ -131,7 +145,8 @@ var ErrHeadLost = errors.New("the head that was seen last is not known")
 
 // RepairState repairs a file that [CheckState] found damaged. If one bit of a note has
 // changed, RepairState restores it. For a head that is damaged otherwise it returns
-// [ErrHeadLost]: [Remote.RebuildHead] replaces it. It removes any other file, because
+// [ErrHeadLost]: [Remote.RebuildHead] replaces it. Damaged fingerprints of keys stay: only the user can
+// decide to trust the store without them. It removes any other file, because
 // kist makes a new one when it needs it. It calls keep before a change. It returns a
 // description of the repair, empty if the file is intact by now. With dryRun it only
 // returns that.
@@ -142,8 +157,9 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 	}
 
 	c := &cache{dir: dir}
+	file = filepath.ToSlash(file)
 	err = c.withLock(ctx, func() error {
-		err := checkStateFile(filepath.ToSlash(file), damage.Name)
+		err := checkStateFile(file, damage.Name)
 		if errors.Is(err, fs.ErrNotExist) && file == headFile {
 			return ErrHeadLost
 		}
@@ -151,7 +167,7 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 			return nil // another process has replaced it
 		}
 		var data []byte
-		if file == headFile || file == bindingFile {
+		if file == headFile || file == bindingFile || file == knownKeys {
 			if data, err = disk.ReadFile(damage.Name); err != nil {
 				return err
 			}
@@ -161,6 +177,8 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 				how = "one bit of it had changed"
 			case file == headFile:
 				return ErrHeadLost
+			case file == knownKeys:
+				return nil
 			}
 		}
 		if dryRun {

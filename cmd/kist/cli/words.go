@@ -55,13 +55,15 @@ func inWords(err error) string {
 }
 
 // fileWords returns the text of err. If it ends with a failed look at a file or at the current
-// folder, it says so without the name of the system call.
+// folder, or with a new file that exists, it says so without the name of the system call.
 func fileWords(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	switch {
 	case noCurrentFolder(err):
 		return "the current folder was deleted"
+	case errors.As(err, &file) && file.Op == "create" && errors.Is(file.Err, fs.ErrExist) && strings.HasSuffix(text, file.Error()):
+		return strings.TrimSuffix(text, file.Error()) + QuotePath(file.Path) + " exists already"
 	case !errors.As(err, &file) || !errors.Is(file.Err, fs.ErrNotExist) || !slices.Contains([]string{"open", "stat", "lstat"}, file.Op):
 		return text
 	}

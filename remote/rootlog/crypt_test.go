@@ -75,6 +75,9 @@ func TestOverCrypt(t *testing.T) {
 		{"TestStateFileGoneMeanwhile", TestStateFileGoneMeanwhile},
 		{"TestChanges", TestChanges},
 	} {
+		if reason, ok := onlyClear[test.name]; ok {
+			t.Errorf("%s runs over an encrypted store, and there is a reason against that: %s", test.name, reason)
+		}
 		t.Run(test.name, test.run)
 	}
 }

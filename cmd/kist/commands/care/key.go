@@ -360,7 +360,7 @@ func runKeyRemove(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 left to do:
   withdraw its credentials for the store
   'kist remote gc --rekey %[2]s' encrypts older content with the new key
-`, cli.QuoteArg(args[1]), cli.QuoteArg(args[0]))
+`, cli.QuoteArg(args[1]), cli.ShellWord(args[0]))
 	return nil
 }
 

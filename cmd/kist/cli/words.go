@@ -54,8 +54,8 @@ func inWords(err error) string {
 	return fileWords(err)
 }
 
-// fileWords returns the text of err. If it ends with a failed look at a file or at the current
-// folder, or with a new file that exists, it says so without the name of the system call.
+// fileWords returns the text of err. For a failed look at a file or at the current folder, and for a new
+// file that exists, the text has no name of a system call.
 func fileWords(err error) string {
 	text := err.Error()
 	var file *fs.PathError

@@ -63,6 +63,19 @@ func newKeyset(r *kist.Repository, remoteID string, recipients []keyset.Recipien
 	return keyset.New(remote, repository, r.Chunker().Params(), recipients...)
 }
 
+// notePin writes the pin of an encrypted remote to the configuration, unless it has one: from then on, no store can
+// answer with a remote in clear. So it does not matter how the remote got its name and its URL.
+func notePin(ctx context.Context, r *kist.Repository, m Remote, opened *transfer.Remote) error {
+	if !opened.IsEncrypted() || m.Name == "" || m.Encrypted != "" {
+		return nil
+	}
+	pin, err := opened.PinOf(ctx)
+	if err != nil {
+		return err
+	}
+	return r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt(pin.String(), "remote", m.Name, "encrypted") })
+}
+
 // FindPin opens a remote that may be encrypted, and returns m with the pin of an encrypted one. For an empty store it returns m.
 func FindPin(ctx context.Context, r *kist.Repository, m Remote) (Remote, error) {
 	backend, err := openBackend(ctx, r.Options(), m)

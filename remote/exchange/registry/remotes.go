@@ -429,6 +429,10 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 		backend.Close()
 		return nil, m.located(err)
 	}
+	if err := notePin(ctx, r, m, opened); err != nil {
+		opened.Close()
+		return nil, err
+	}
 	return opened, nil
 }
 

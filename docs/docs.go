@@ -17,6 +17,8 @@ var (
 	S3 string
 	//go:embed howto/immutable.md
 	Immutable string
+	//go:embed howto/encrypt.md
+	Encrypt string
 	//go:embed howto/sign.md
 	Sign string
 )

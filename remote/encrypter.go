@@ -36,6 +36,9 @@ type Encrypter interface {
 // the keyset is missing, or this client is no recipient. That is no damage.
 var ErrNoKey = errors.New("the key of its epoch is missing")
 
+// MaxKeyset is the most bytes of a keyset; see docs/format/keysets.md.
+const MaxKeyset = 1 << 20
+
 // KeysetRef names an epoch of an encrypted remote, and the two copies of the keyset that has its key.
 type KeysetRef struct {
 	Epoch uint32      // from 1

@@ -3,7 +3,6 @@ package collect
 import (
 	"context"
 
-	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -14,9 +13,6 @@ func findOldEpochs(ctx context.Context, c *Collection) error {
 	if !c.options.Rekey {
 		return nil
 	}
-	if !c.r.IsEncrypted() {
-		return rootlog.ErrNotEncrypted
-	}
 	names := make([]string, 0, len(c.livePacks)+len(c.snap.State.Indexes))
 	for _, p := range c.livePacks {
 		names = append(names, p.Name.Path())
@@ -25,20 +21,13 @@ func findOldEpochs(ctx context.Context, c *Collection) error {
 		names = append(names, f.Name.IndexPath())
 	}
 
-	isOld := make([]bool, len(names))
-	err := transfer.Parallel(ctx, c.options.Jobs, len(names), func(ctx context.Context, i int) error {
-		epoch, err := transfer.EpochOf(ctx, c.r, names[i])
-		isOld[i] = epoch != c.snap.State.Keys.Epoch.Number
-		return err
-	})
+	epochs, err := transfer.EpochsOf(ctx, c.r, names)
 	if err != nil {
 		return err
 	}
 	c.oldEpoch = map[string]bool{}
 	for i, name := range names {
-		if isOld[i] {
-			c.oldEpoch[name] = true
-		}
+		c.oldEpoch[name] = epochs[i] != c.snap.State.Keys.Epoch.Number
 	}
 	for _, p := range c.livePacks {
 		p.hasOldEpoch = c.oldEpoch[p.Name.Path()]

@@ -145,13 +145,16 @@ func renewKeyset(ctx context.Context, r *transfer.Remote, o RepairOptions, resul
 	if errors.Is(err, transfer.ErrOtherKeyset) {
 		return nil // Check reports the damage
 	}
+	if err != nil {
+		return err
+	}
 	for _, p := range damaged {
 		result.Repaired = append(result.Repaired, p.Blob)
 	}
 	if !o.DryRun {
 		result.Found = append(result.Found, damaged...) // Check finds it no more
 	}
-	return err
+	return nil
 }
 
 // repairAll sends the missing objects and replaces the damaged files, except packs

@@ -62,31 +62,27 @@ func (s *Store) RootKeyset(ctx context.Context, name string) (remote.KeysetRef, 
 	if typeOf(name) != remote.TypeRoot {
 		return remote.KeysetRef{}, unknownName("get", name)
 	}
-	b := s.headers.get(name)
-	if b == nil {
-		var err error
-		if b, err = s.readHeader(ctx, name); err != nil {
-			return remote.KeysetRef{}, err
-		}
-	}
-	return parseHeader(remote.TypeRoot, b.header)
+	return s.keysetOf(ctx, name)
 }
 
 // EpochOf returns the epoch with whose key a blob was encrypted. It reads the header, unless that is known.
 func (s *Store) EpochOf(ctx context.Context, name string) (uint32, error) {
-	t := typeOf(name)
-	if t == 0 || isClear(name) {
+	if typeOf(name) == 0 || isClear(name) {
 		return 0, unknownName("get", name)
 	}
+	k, err := s.keysetOf(ctx, name)
+	return k.Epoch, err
+}
+
+// keysetOf returns the epoch of a blob, and the names of the keyset in the header of a root.
+func (s *Store) keysetOf(ctx context.Context, name string) (k remote.KeysetRef, err error) {
 	b := s.headers.get(name)
 	if b == nil {
-		var err error
 		if b, err = s.readHeader(ctx, name); err != nil {
-			return 0, err
+			return k, err
 		}
 	}
-	k, err := parseHeader(t, b.header)
-	return k.Epoch, err
+	return parseHeader(typeOf(name), b.header)
 }
 
 // readHeader reads a header, which it authenticates.

@@ -78,11 +78,10 @@ type keyError struct {
 }
 
 func (e *keyError) Error() string {
-	s := fmt.Sprintf("%v: %d", ErrNoKey, e.epoch)
 	if e.cause != nil {
-		s += ": " + e.cause.Error()
+		return fmt.Sprintf("no key of epoch %d: %v", e.epoch, e.cause)
 	}
-	return s
+	return fmt.Sprintf("%v: %d", ErrNoKey, e.epoch)
 }
 
 func (e *keyError) Unwrap() []error {

@@ -56,7 +56,13 @@ type NoIdentityError struct {
 }
 
 func (e *NoIdentityError) Error() string {
-	return fmt.Sprintf("%v: %d tried", ErrNoIdentity, e.Tried)
+	switch {
+	case e.Unasked > 0:
+		return fmt.Sprintf("%v: %d do not fit, and %d need a passphrase", ErrNoIdentity, e.Tried, e.Unasked)
+	case e.Tried > 0:
+		return fmt.Sprintf("%v: %d do not fit", ErrNoIdentity, e.Tried)
+	}
+	return fmt.Sprintf("%v: there is none", ErrNoIdentity)
 }
 
 // Is makes errors.Is(err, ErrNoIdentity) true.

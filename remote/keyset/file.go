@@ -68,8 +68,8 @@ func build(remoteID [16]byte, serial uint64, envelopes []envelope, locked [][]by
 	}
 	sum := sha256.Sum256(data)
 	data = fmt.Appendf(data, "%s%x\n", sumLine, sum)
-	if len(data) > MaxSize {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), MaxSize)
+	if len(data) > remote.MaxKeyset {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), remote.MaxKeyset)
 	}
 	return Parse(data)
 }
@@ -77,8 +77,8 @@ func build(remoteID [16]byte, serial uint64, envelopes []envelope, locked [][]by
 // Parse decodes a keyset file, and keeps data. The error matches [ErrDamaged], or
 // [remote.ErrNewerFormat] if a newer program wrote the file.
 func Parse(data []byte) (*File, error) {
-	if len(data) > MaxSize {
-		return nil, malformed("more than %d bytes", MaxSize)
+	if len(data) > remote.MaxKeyset {
+		return nil, malformed("more than %d bytes", remote.MaxKeyset)
 	}
 	switch err := remote.CheckHeader(data, remote.TypeKeyset); {
 	case errors.Is(err, remote.ErrNewerFormat):

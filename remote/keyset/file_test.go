@@ -127,7 +127,7 @@ func TestParseNoticesDamage(t *testing.T) {
 	if _, err := Parse(append(bytes.Clone(f.data), '\n')); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a byte more: error %v", err)
 	}
-	if _, err := Parse(make([]byte, MaxSize+1)); !errors.Is(err, ErrDamaged) {
+	if _, err := Parse(make([]byte, remote.MaxKeyset+1)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("too long: error %v", err)
 	}
 }

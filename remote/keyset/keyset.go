@@ -21,7 +21,6 @@ import (
 
 // The limits of a keyset.
 const (
-	MaxSize       = 1 << 20 // bytes of its stored form
 	MaxRecipients = 200
 	MaxLocked     = 8    // recipients with a passphrase: each costs a second to try
 	maxEpochs     = 4096 // a rotation each month for 300 years
@@ -138,7 +137,7 @@ func (k *Keyset) checkEpochs() error {
 }
 
 func (k *Keyset) checkRecipients() error {
-	names, keys, locked := map[string]bool{}, map[string]bool{}, 0
+	names, keys, locked := map[string]bool{}, map[string]string{}, 0
 	for _, r := range k.Recipients {
 		if err := CheckName(r.Name); err != nil {
 			return err
@@ -153,10 +152,10 @@ func (k *Keyset) checkRecipients() error {
 		if names[r.Name] {
 			return fmt.Errorf("%w: %q", ErrNameTaken, r.Name)
 		}
-		if keys[r.Key] {
-			return fmt.Errorf("%w: %q", ErrRecipientTaken, r.Name)
+		if other, taken := keys[r.Key]; taken {
+			return fmt.Errorf("%w: %q", ErrRecipientTaken, other)
 		}
-		names[r.Name], keys[r.Key] = true, true
+		names[r.Name], keys[r.Key] = true, r.Name
 
 		if len(r.Locked) > 0 {
 			locked++

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/crypt"
 )
 
@@ -191,7 +192,7 @@ func ReadFile(path string) (*File, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, remote.MaxKeyset+1))
 	if err != nil {
 		return nil, err
 	}

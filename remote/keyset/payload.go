@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/crypt"
 )
 
@@ -71,7 +72,7 @@ func (k *Keyset) encode() ([]byte, error) {
 	for _, r := range k.Removed {
 		p.Removed = append(p.Removed, payloadRemoved{r.Name, formatDate(r.At), r.Epoch})
 	}
-	return p.line(MaxSize)
+	return p.line(remote.MaxKeyset)
 }
 
 // line returns the payload as a line of JSON. If it is longer than size, a buffer with keys is left behind in memory.

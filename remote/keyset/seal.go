@@ -18,7 +18,7 @@ type Plugins struct {
 
 // Seal returns the stored form, encrypted to all recipients. The same content is in an envelope for
 // each kind of recipients. If a plugin must run that plugins does not allow, or if it fails, the error is a [*PluginError]. The error
-// matches [ErrTooLarge] if the result has more than MaxSize bytes. No recipient is ever left out.
+// matches [ErrTooLarge] if the result has more than remote.MaxKeyset bytes. No recipient is ever left out.
 func (k *Keyset) Seal(plugins Plugins) (*File, error) {
 	if err := k.check(); err != nil {
 		return nil, err

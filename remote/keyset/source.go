@@ -70,6 +70,10 @@ func (s *Source) Load(ctx context.Context, names [2][16]byte) (*crypt.Keys, erro
 func (s *Source) Open(ctx context.Context, names [2][16]byte) (*Opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if opened := s.opened[names]; opened != nil && opened.kept {
+		s.live = opened
+		return opened, nil
+	}
 	known, opened, err := s.find(ctx, names)
 	if err == nil && opened.Names == names && !opened.kept {
 		err = s.keep(ctx, known, opened)
@@ -104,21 +108,6 @@ func (s *Source) find(ctx context.Context, names [2][16]byte) (*knownKeys, *Open
 	}
 	s.opened[names] = opened
 	return known, opened, nil
-}
-
-// Take makes the source use a keyset that this process has put on the remote, once a root names it. The error matches
-// ErrOlder or ErrKeyChanged if the keyset is no successor of the last one.
-func (s *Source) Take(ctx context.Context, opened *Opened) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known, err := s.readKnown()
-	if err == nil {
-		err = s.keep(ctx, known, opened)
-	}
-	if err == nil {
-		s.opened[opened.Names], s.live = opened, opened
-	}
-	return err
 }
 
 // RememberIn sets the folder of a source that was made without one, and keeps the keyset there that Open returned last.
@@ -244,7 +233,7 @@ func (s *Source) readStored(ctx context.Context, name [16]byte) (file *File, err
 // ReadCopy reads one copy of a keyset. Damage is a [*object.DamageError] that matches [remote.ErrDamaged]. It reads once: the
 // caller repeats it before it reports damage.
 func ReadCopy(ctx context.Context, blobs remote.Blobs, name [16]byte) (*File, error) {
-	data := make([]byte, MaxSize+1)
+	data := make([]byte, remote.MaxKeyset+1)
 	n, err := blobs.Get(ctx, Name(name), data, 0)
 	if err != nil {
 		return nil, err

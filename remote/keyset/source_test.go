@@ -212,7 +212,7 @@ func TestReadsOfCopies(t *testing.T) {
 	if _, err := ReadCopy(t.Context(), s.store, names[0]); !errors.Is(err, remote.ErrDamaged) || !errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("ReadCopy of a damaged copy: error %v", err)
 	}
-	s.store.Set(Name(names[0]), make([]byte, MaxSize+100))
+	s.store.Set(Name(names[0]), make([]byte, remote.MaxKeyset+100))
 	if _, err := ReadCopy(t.Context(), s.store, names[0]); !errors.Is(err, remote.ErrDamaged) {
 		t.Errorf("ReadCopy of a long copy: error %v", err)
 	}
@@ -366,8 +366,8 @@ func TestConcurrentSources(t *testing.T) {
 	}
 }
 
-// A keyset of this process counts at once.
-func TestTake(t *testing.T) {
+// A keyset that this process has loaded is not read again when a root names it.
+func TestOpenAfterLoad(t *testing.T) {
 	s := newSite(t)
 	k := s.keyset()
 	source := NewSource(s.options())
@@ -375,23 +375,25 @@ func TestTake(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := next(t, k, 2)
-	file := seal(t, changed)
-	names := s.putFile(file)
-	if err := source.Take(t.Context(), &Opened{Keyset: changed, File: file, Names: names}); err != nil {
-		t.Fatal(err)
+	names := s.put(changed)
+	if keys, err := source.Load(t.Context(), names); err != nil || keys.Newest() != 2 {
+		t.Fatalf("Load: %v, %v", keys, err)
 	}
 
 	before := s.store.Calls(remotetest.Get)
-	if keys, err := source.Load(t.Context(), names); err != nil || keys.Newest() != 2 {
-		t.Errorf("Load: %v, %v", keys, err)
+	for range 2 {
+		if opened, err := source.Open(t.Context(), names); err != nil || opened.Serial != changed.Serial {
+			t.Errorf("Open: %v", err)
+		}
 	}
 	s.want("another process", names, changed)
 	if s.store.Calls(remotetest.Get) != before {
 		t.Error("the store was read")
 	}
-	stranger := &Opened{Keyset: s.keyset(), File: file, Names: names}
+
+	stranger := s.keyset()
 	stranger.Serial = 9
-	if err := source.Take(t.Context(), stranger); !errors.Is(err, ErrKeyChanged) || !errors.Is(err, crypt.ErrOtherKeys) {
+	if _, err := source.Open(t.Context(), s.put(stranger)); !errors.Is(err, ErrKeyChanged) || !errors.Is(err, crypt.ErrOtherKeys) {
 		t.Errorf("a keyset with other keys: error %v", err)
 	}
 }

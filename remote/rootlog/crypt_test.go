@@ -124,9 +124,9 @@ func openCrypt(t testing.TB, b remote.Backend, id *Identity) *crypt.Store {
 		t.Fatal(err)
 	}
 	return crypt.New(b, crypt.Options{Keys: none, Load: func(ctx context.Context, names [2][16]byte) (*crypt.Keys, error) {
-		data, err := readRecord(ctx, b, KeysetName(names[0]), MaxKeyset)
+		data, err := readRecord(ctx, b, KeysetName(names[0]), remote.MaxKeyset)
 		if err != nil {
-			data, err = readRecord(ctx, b, KeysetName(names[1]), MaxKeyset)
+			data, err = readRecord(ctx, b, KeysetName(names[1]), remote.MaxKeyset)
 		}
 		if err != nil {
 			return nil, err

@@ -37,9 +37,6 @@ type Keyset struct {
 	Sum    [32]byte // SHA-256
 }
 
-// MaxKeyset is the most bytes of a keyset.
-const MaxKeyset = 1 << 20
-
 // KeysetName returns the name of a copy of a keyset on the remote.
 func KeysetName(name pack.Name) string { return keysFolder + name.String() }
 
@@ -107,7 +104,7 @@ func (b *keysBody) parseKeys(seq uint64) (k Keys, err error) {
 	}
 	s := b.Keyset
 	if s.Serial == 0 || len(s.First) != len(k.Keyset.Names[0]) || len(s.Second) != len(s.First) || s.First == s.Second ||
-		s.Size == 0 || s.Size > MaxKeyset || len(s.Sum) != len(k.Keyset.Sum) {
+		s.Size == 0 || s.Size > remote.MaxKeyset || len(s.Sum) != len(k.Keyset.Sum) {
 		return k, errors.New("malformed keyset")
 	}
 	k.Keyset.Serial, k.Keyset.Size = s.Serial, int64(s.Size)
@@ -178,8 +175,8 @@ func (l *Log) prepareKeys(ctx context.Context, base, next *State) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i, name := range next.Keys.Keyset.Copies() {
 		g.Go(func() (err error) {
-			copies[i], err = readTwice(func() ([]byte, error) { return readRecord(gctx, l.b, name, MaxKeyset) }, func(data []byte) error {
-				if len(data) == 0 || len(data) > MaxKeyset {
+			copies[i], err = readTwice(func() ([]byte, error) { return readRecord(gctx, l.b, name, remote.MaxKeyset) }, func(data []byte) error {
+				if len(data) == 0 || len(data) > remote.MaxKeyset {
 					return errors.New("malformed length")
 				}
 				return nil
@@ -209,8 +206,8 @@ func (l *Log) PutKeyset(ctx context.Context, serial uint64, data []byte) (Keyset
 
 // putCopies stores two copies of a keyset.
 func putCopies(ctx context.Context, b remote.Backend, o *Options, data []byte) (names [2]pack.Name, err error) {
-	if len(data) == 0 || len(data) > MaxKeyset {
-		return names, asInvalid(fmt.Errorf("a keyset of %d bytes, the limit is %d", len(data), MaxKeyset))
+	if len(data) == 0 || len(data) > remote.MaxKeyset {
+		return names, asInvalid(fmt.Errorf("a keyset of %d bytes, the limit is %d", len(data), remote.MaxKeyset))
 	}
 	for i := range names { // one after the other: a store that is full refuses the first
 		if names[i], err = putNew(ctx, b, o, KeysetName, data); err != nil {

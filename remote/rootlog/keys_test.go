@@ -383,7 +383,7 @@ func TestDamagedFirstKeyset(t *testing.T) {
 		"missing":   func(m *remotetest.Memory, name string) { m.Remove(name) },
 		"different": func(m *remotetest.Memory, name string) { m.Set(name, keysetOf(testKey(7))) },
 		"too long": func(m *remotetest.Memory, name string) {
-			m.Set(name, append([]byte{}, strings.Repeat("x", MaxKeyset+1)...))
+			m.Set(name, append([]byte{}, strings.Repeat("x", remote.MaxKeyset+1)...))
 		},
 	} {
 		m := remotetest.NewMemory()

@@ -257,7 +257,7 @@ func keyVectors() (all []vector) {
 	add("keyset with one copy", "malformed keyset", keys(1, encrypted()["keyset"].(list)[2]))
 	add("keyset without name", "malformed keyset", keys(2, []byte{}))
 	add("empty keyset", "malformed keyset", keys(3, 0))
-	add("keyset too large", "malformed keyset", keys(3, MaxKeyset+1))
+	add("keyset too large", "malformed keyset", keys(3, remote.MaxKeyset+1))
 	add("keyset without hash", "malformed keyset", keys(4, []byte{}))
 	add("back too short", "2 hashes of earlier roots, want 3", with(encrypted(), "back", encrypted()["back"].(list)[:2]))
 	add("no back", "0 hashes of earlier roots, want 3", with(encrypted(), "back", nil))

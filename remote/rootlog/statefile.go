@@ -198,7 +198,7 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, erro
 		if err != nil {
 			return all, err
 		}
-		err = check(name, func() ([]byte, error) { return readRecord(ctx, l.b, name, MaxKeyset) }, s.Keys.Keyset.HasContent)
+		err = check(name, func() ([]byte, error) { return readRecord(ctx, l.b, name, remote.MaxKeyset) }, s.Keys.Keyset.HasContent)
 	}
 	return all, err
 }

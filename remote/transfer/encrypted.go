@@ -45,7 +45,6 @@ func (k *Keys) checkPin(id *rootlog.Identity) error {
 type encrypted struct {
 	store  *crypt.Store
 	source *keyset.Source
-	id     [16]byte // of the remote
 }
 
 // openEncrypted returns the store b as an encrypted one. It makes no request: the first root that is
@@ -54,20 +53,19 @@ func openEncrypted(b remote.Backend, id *rootlog.Identity, o *Options) (*encrypt
 	if o.Keys.Identities == nil {
 		return nil, rootlog.ErrEncrypted
 	}
-	e := &encrypted{}
-	if _, err := hex.Decode(e.id[:], []byte(id.Remote)); err != nil {
+	keys := &crypt.Keys{} // none yet
+	if _, err := hex.Decode(keys.Remote[:], []byte(id.Remote)); err != nil {
 		return nil, err // ParseIdentity has checked it
 	}
-	from := keyset.Options{Blobs: b, Remote: e.id, Identities: o.Keys.Identities, Export: o.Keys.Export}
+	from := keyset.Options{Blobs: b, Remote: keys.Remote, Identities: o.Keys.Identities, Export: o.Keys.Export}
 	if o.Keys.Pin != nil {
 		from.Pin = &o.Keys.Pin.Key
 	}
 	if o.Dir != "" {
 		from.Dir = filepath.Join(o.Dir, keysFolder)
 	}
-	e.source = keyset.NewSource(from)
-	e.store = crypt.New(b, crypt.Options{Keys: &crypt.Keys{Remote: e.id}, Load: e.source.Load})
-	return e, nil
+	source := keyset.NewSource(from)
+	return &encrypted{crypt.New(b, crypt.Options{Keys: keys, Load: source.Load}), source}, nil
 }
 
 // IsEncrypted reports whether the remote is encrypted.

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/keyset"
@@ -27,7 +28,8 @@ func KeyUses(ctx context.Context, r *Remote) ([]keyset.Use, error) {
 	for _, f := range head.Indexes {
 		sizes[f.Name.IndexPath()] = remote.StoredSize(r.b, f.Name.IndexPath(), f.Size)
 	}
-	names, epochs, err := epochsOf(ctx, r, sizes)
+	names := slices.Collect(maps.Keys(sizes))
+	epochs, err := EpochsOf(ctx, r, names)
 	if err != nil {
 		return nil, err
 	}
@@ -40,24 +42,15 @@ func KeyUses(ctx context.Context, r *Remote) ([]keyset.Use, error) {
 	})
 }
 
-// epochsOf returns the names of files in any order, and the epoch of each.
-func epochsOf(ctx context.Context, r *Remote, files map[string]int64) (names []string, epochs []uint32, err error) {
-	for name := range maps.Keys(files) {
-		names = append(names, name)
+// EpochsOf returns, for each of some packs and index files of an encrypted remote, the epoch with whose key it was encrypted. It
+// reads their headers. The error matches [rootlog.ErrNotEncrypted] for a remote in clear.
+func EpochsOf(ctx context.Context, r *Remote, names []string) ([]uint32, error) {
+	if r.encrypted == nil {
+		return nil, rootlog.ErrNotEncrypted
 	}
-	epochs = make([]uint32, len(names))
-	err = Parallel(ctx, r.o.Jobs, len(names), func(ctx context.Context, i int) (err error) {
-		epochs[i], err = EpochOf(ctx, r, names[i])
+	epochs := make([]uint32, len(names))
+	return epochs, Parallel(ctx, r.o.Jobs, len(names), func(ctx context.Context, i int) (err error) {
+		epochs[i], err = r.encrypted.store.EpochOf(ctx, names[i])
 		return err
 	})
-	return names, epochs, err
-}
-
-// EpochOf returns the epoch with whose key a pack, index or state file of an encrypted remote was encrypted. It reads the
-// header.
-func EpochOf(ctx context.Context, r *Remote, name string) (uint32, error) {
-	if r.encrypted == nil {
-		return 0, rootlog.ErrNotEncrypted
-	}
-	return r.encrypted.store.EpochOf(ctx, name)
 }

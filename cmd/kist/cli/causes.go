@@ -216,6 +216,7 @@ var Causes = []struct {
 	{matches(transfer.ErrNotFastForward), ExitMoved, "not-fast-forward", ""},
 	// Encrypted remotes.
 	{matches(keyset.ErrNoCopy), ExitDamaged, "keyset", "without a keyset nobody can read this remote, not even its owner; other clones and exports have copies: 'kist verify --remote NAME --repair'"},
+	{matches(transfer.ErrOtherKeyset), ExitDamaged, "keyset", "another clone may have the copy: 'kist verify --remote NAME --repair' there; nothing was changed"},
 	{IsA[*keyset.KnownError], ExitDamaged, "keyset", "if you trust the store, delete this file: kist then remembers the keys of the store"},
 	{matches(keyset.ErrKeyChanged), ExitRemote, "not-encrypted", "somebody without the keys has replaced them; nothing was sent"},
 	{matches(keyset.ErrOlder), ExitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
@@ -224,7 +225,7 @@ var Causes = []struct {
 	{matches(rootlog.ErrNotEncrypted), ExitRemote, "not-encrypted", "nothing was sent; 'kist remote add --encrypted NAME URL' makes an encrypted remote in an empty place"},
 	{matches(keyset.ErrPassphrase), ExitCredentials, "passphrase", ""},
 	{IsA[*keyset.PluginError], ExitCredentials, "plugin", "install the program that it names, or use another identity"},
-	{matches(keyset.ErrNoIdentity), ExitCredentials, "no-identity", "'kist key new' makes an identity; somebody who can read the remote adds it: 'kist key add NAME RECIPIENT'"},
+	{matches(keyset.ErrNoIdentity), ExitCredentials, "no-identity", "'kist key new' makes an identity; somebody who can read the remote adds it: 'kist key add REMOTE KEY'"},
 	{matches(rootlog.ErrEncrypted), ExitCredentials, "no-identity", ""},
 	{IsA[*keyset.ModeError], ExitCredentials, "identity", "chmod 600 makes it yours alone"},
 	{IsA[*keyset.IdentityFileError], ExitCredentials, "identity", ""},

@@ -254,6 +254,7 @@ var Topics = []Topic{
 	{"environment", "environment.md", docs.Environment},
 	{"s3", "howto/s3.md", docs.S3},
 	{"immutable", "howto/immutable.md", docs.Immutable},
+	{"encrypt", "howto/encrypt.md", docs.Encrypt},
 	{"sign", "howto/sign.md", docs.Sign},
 }
 

@@ -88,7 +88,7 @@ func (e *Env) JSON(v any) {
 	if !e.Global.JSON {
 		return
 	}
-	err := e.results.check(v)
+	err := e.results.checkDeclared(v)
 	if err == nil {
 		enc := json.NewEncoder(e.Stdout)
 		enc.SetEscapeHTML(false)

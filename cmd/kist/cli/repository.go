@@ -138,7 +138,7 @@ func (e *Env) Options() (kist.Options, error) {
 
 		Committer: kist.Committer{
 			Identity: func(name, email string) (string, string) { return author(e, name, email) },
-			Sign:     e.signing(),
+			Sign:     e.signingOptions(),
 		},
 		FileOptions: kist.FileOptions{Umask: e.Umask, SetID: e.Repo.setID, Xattrs: xattrs},
 	}, nil

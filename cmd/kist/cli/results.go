@@ -36,8 +36,8 @@ func (r *results) Prints(cmd *cobra.Command, when string, form any) {
 // ResultsOf returns the results that cmd declared.
 func (r *results) ResultsOf(cmd *cobra.Command) []Result { return r.declared[cmd] }
 
-// check returns an error if a command that is strict prints v but did not declare it.
-func (r *results) check(v any) error {
+// checkDeclared returns an error if a command that is strict prints v but did not declare it.
+func (r *results) checkDeclared(v any) error {
 	if !r.Strict || r.Cmd == nil {
 		return nil
 	}

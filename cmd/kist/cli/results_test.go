@@ -17,14 +17,14 @@ func TestStrictResults(t *testing.T) {
 	r.Prints(cmd, "", declared{})
 
 	for _, v := range []any{declared{}, &declared{}, errorJSON{}} {
-		if err := r.check(v); err != nil {
+		if err := r.checkDeclared(v); err != nil {
 			t.Error(err)
 		}
 	}
-	if r.check(other{}) == nil || r.check(map[string]int{}) == nil {
+	if r.checkDeclared(other{}) == nil || r.checkDeclared(map[string]int{}) == nil {
 		t.Error("an undeclared result is accepted")
 	}
-	if r.Strict = false; r.check(other{}) != nil {
+	if r.Strict = false; r.checkDeclared(other{}) != nil {
 		t.Error("an undeclared result is refused outside of tests")
 	}
 }

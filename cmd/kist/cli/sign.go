@@ -60,8 +60,8 @@ func (o *SignFlags) Use(key string) error { return signValue{o}.Set(key) }
 // Wanted reports whether --sign was given.
 func (o *SignFlags) Wanted() bool { return o.wanted != nil && *o.wanted }
 
-// signing returns the user's keys, and the choices of the command.
-func (e *Env) signing() kist.Signing {
+// signingOptions returns the user's keys, and the choices of the command.
+func (e *Env) signingOptions() kist.Signing {
 	o := kist.Signing{
 		Keys: sshsig.Keys{Agent: e.Getenv("SSH_AUTH_SOCK"), Home: e.Getenv("HOME"), Passphrase: e.passphrase},
 		Key:  e.keyPath(e.Repo.Commits.key), Commits: e.Repo.Commits.wanted, Tags: e.Repo.Tags.wanted,

@@ -95,6 +95,9 @@ func FindPin(ctx context.Context, r *kist.Repository, m Remote) (Remote, error) 
 		return m, nil
 	}
 	pin, err := opened.PinOf(ctx)
+	if err != nil {
+		return m, err
+	}
 	m.Encrypted = pin.String()
-	return m, err
+	return m, nil
 }

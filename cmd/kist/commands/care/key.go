@@ -1,10 +1,12 @@
 package care
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +33,8 @@ key.identity in your own configuration, in ~/.config/kist/identities, and in
 ~/.ssh/id_ed25519 and id_rsa. Then it takes a passphrase, from the file of
 KIST_PASSWORD_FILE, the command KIST_PASSWORD_COMMAND, or the terminal.
 
-'kist remote add --encrypted' makes an encrypted remote.`,
+'kist remote add --encrypted' makes an encrypted remote. 'kist help encrypt' has
+more.`,
 		Example: `  kist key new
   kist key add origin colleague.pub
   kist key list origin
@@ -283,7 +286,7 @@ func (o *keyAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 		named := make([]keyset.Recipient, 0, len(added))
 		for _, r := range added {
 			if o.name == "" {
-				r.Name = freeName(r.Name, append(k.Recipients, named...))
+				r.Name = freeName(r.Name, slices.Concat(k.Recipients, named))
 			}
 			named = append(named, r)
 		}
@@ -303,10 +306,7 @@ func (o *keyAddOptions) recipients(ctx context.Context, env *cli.Env, args []str
 		if err != nil {
 			return nil, err
 		}
-		name := o.name
-		if name == "" {
-			name = "passphrase"
-		}
+		name := cmp.Or(o.name, passphraseName)
 		r, err := keyset.PassphraseRecipient(name, secret, now)
 		return []keyset.Recipient{r}, err
 	}
@@ -318,14 +318,7 @@ func (o *keyAddOptions) recipients(ctx context.Context, env *cli.Env, args []str
 		return nil, cli.Usagef("%s has %d keys, and --name is for one", cli.QuoteArg(args[0]), len(keys))
 	}
 	for _, key := range keys {
-		name := o.name
-		if name == "" {
-			name = key.Name
-		}
-		if name == "" {
-			name = "recipient"
-		}
-		list = append(list, keyset.Recipient{Name: name, Key: key.Key, Added: now})
+		list = append(list, keyset.Recipient{Name: cmp.Or(o.name, key.Name, "recipient"), Key: key.Key, Added: now})
 	}
 	return list, nil
 }
@@ -351,6 +344,10 @@ content it can read, and may have copied.`,
 func runKeyRemove(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	now := env.Now().UTC().Truncate(time.Second)
 	err := changeKeys(ctx, env, r, args[0], func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error) {
+		if you, ok := k.Opener(); ok && you.Name == args[1] {
+			err := cli.Failf(cli.ExitFailed, "refused", "%s is the key with which you read %s", cli.QuoteArg(args[1]), cli.QuoteArg(args[0]))
+			return nil, cli.Hintf(err, "another recipient can remove it")
+		}
 		return k.Remove(args[1], root, now)
 	})
 	if err != nil {

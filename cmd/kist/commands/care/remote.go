@@ -172,6 +172,7 @@ With --encrypted, everything is encrypted before it leaves this machine. Its
 recipients can read it: you, by an identity that kist makes if you have none;
 the keys of --recipient; with --passphrase, whoever knows that; and the recovery
 key, which is shown once, for a sheet of paper. The place has to be empty.
+'kist help encrypt' has more.
 
 URL may be the folder of another repository. That can be fetched from, and not
 pushed to.`,
@@ -205,7 +206,7 @@ func (o *remoteAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	if _, err := kist.ParseLock(o.ObjectLock); err != nil {
 		return cli.Usagef("--object-lock: %w", err)
 	}
-	if err := o.encryption.check(env); err != nil {
+	if err := o.encryption.checkOptions(env); err != nil {
 		return err
 	}
 	m := o.Remote
@@ -217,7 +218,7 @@ func (o *remoteAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	switch {
 	case err != nil:
 	case o.encryption.wanted && report != nil:
-		m, err = o.encryption.make(ctx, env, r, m)
+		m, err = o.encryption.makeRemote(ctx, env, r, m)
 		err = explainMade(err, m)
 	case report != nil:
 		m, err = registry.FindPin(ctx, r, m)

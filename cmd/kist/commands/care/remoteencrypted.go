@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ func (e *encryption) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&e.noRecovery, "no-recovery", false, "with --encrypted: make no recovery key")
 }
 
-// check returns an error if the options do not fit together.
-func (e *encryption) check(env *cli.Env) error {
+// checkOptions returns an error if the options do not fit together.
+func (e *encryption) checkOptions(env *cli.Env) error {
 	switch {
 	case !e.wanted && (len(e.recipients) > 0 || e.passphrase || e.recoveryFile != "" || e.noRecovery):
 		return cli.Usagef("--recipient, --passphrase, --recovery-file and --no-recovery need --encrypted")
@@ -47,11 +48,14 @@ func (e *encryption) check(env *cli.Env) error {
 	return nil
 }
 
-// recoveryName is the name of the recipient whose identity is on paper.
-const recoveryName = "recovery"
+// The names of the recipients whose identity is on paper, or locked with a passphrase.
+const (
+	recoveryName   = "recovery"
+	passphraseName = "passphrase"
+)
 
-// make makes the store of m an encrypted remote.
-func (e *encryption) make(ctx context.Context, env *cli.Env, r *kist.Repository, m registry.Remote) (registry.Remote, error) {
+// makeRemote makes the store of m an encrypted remote.
+func (e *encryption) makeRemote(ctx context.Context, env *cli.Env, r *kist.Repository, m registry.Remote) (registry.Remote, error) {
 	now := env.Now().UTC().Truncate(time.Second)
 	recipients, err := e.ownRecipients(ctx, env, now)
 	if err != nil {
@@ -67,7 +71,7 @@ func (e *encryption) make(ctx context.Context, env *cli.Env, r *kist.Repository,
 		if err != nil {
 			return m, err
 		}
-		r, err := keyset.PassphraseRecipient("passphrase", secret, now)
+		r, err := keyset.PassphraseRecipient(passphraseName, secret, now)
 		if err != nil {
 			return m, err
 		}
@@ -128,12 +132,7 @@ func machineName(env *cli.Env) string {
 // freeName returns name, with a number if a recipient has it already.
 func freeName(name string, list []keyset.Recipient) string {
 	taken := func(name string) bool {
-		for _, r := range list {
-			if r.Name == name {
-				return true
-			}
-		}
-		return name == recoveryName || name == "passphrase"
+		return name == recoveryName || name == passphraseName || slices.ContainsFunc(list, func(r keyset.Recipient) bool { return r.Name == name })
 	}
 	free := name
 	for i := 2; taken(free); i++ {
@@ -154,7 +153,7 @@ func (e *encryption) namedRecipients(env *cli.Env, own []keyset.Recipient, now t
 			if keyset.CheckName(base) != nil {
 				base = "recipient"
 			}
-			list = append(list, keyset.Recipient{Name: freeName(base, append(own, list...)), Key: key.Key, Added: now})
+			list = append(list, keyset.Recipient{Name: freeName(base, slices.Concat(own, list)), Key: key.Key, Added: now})
 		}
 	}
 	return list, nil

@@ -31,8 +31,8 @@ type badSignatureJSON struct {
 	text string
 }
 
-// add counts a result.
-func (s *signaturesJSON) add(key object.Key, name string, result sshsig.Result) {
+// countResult counts a result.
+func (s *signaturesJSON) countResult(key object.Key, name string, result sshsig.Result) {
 	switch result.Status {
 	case sshsig.Good:
 		s.Good++
@@ -53,7 +53,7 @@ func verifySignatures(ctx context.Context, env *cli.Env, r *kist.Repository) err
 	check := func(key object.Key, name string) error {
 		result, err := signers.CheckNode(ctx, r.Objects(), key)
 		if err == nil {
-			out.add(key, name, result)
+			out.countResult(key, name, result)
 		}
 		return err
 	}

@@ -93,7 +93,7 @@ type commitDoneJSON struct {
 
 func (o *commitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	var err error
-	if o.Author, err = o.stamp(env); err != nil {
+	if o.Author, err = o.readStamp(env); err != nil {
 		return err
 	}
 	if o.patch {
@@ -127,9 +127,9 @@ func (o *commitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	return cli.PartialOf(env, r, result.Commit.Skipped, result.Commit.SkippedCount)
 }
 
-// stamp returns the author and time that --author and --date give, or nil without these
+// readStamp returns the author and time that --author and --date give, or nil without these
 // options.
-func (o *commitOptions) stamp(env *cli.Env) (*object.Stamp, error) {
+func (o *commitOptions) readStamp(env *cli.Env) (*object.Stamp, error) {
 	if o.author == "" && o.date == "" {
 		return nil, nil
 	}

@@ -105,23 +105,29 @@ func TestPushWithoutPermissionToDelete(t *testing.T) {
 	}
 }
 
-// TestObjectLock checks that no user can destroy pushed content in a bucket with Object
-// Lock.
-func TestObjectLock(t *testing.T) {
-	t.Parallel()
-	base, query := minioServer(t)
-	endpoint := strings.TrimPrefix(query, "endpoint=http://")
-	client, err := minio.New(endpoint, &minio.Options{
+// makeLockingBucket makes a bucket with Object Lock on the MinIO server for tests. Its objects stay until the server ends.
+func makeLockingBucket(t *testing.T) (client *minio.Client, bucket, query string) {
+	t.Helper()
+	_, query = minioServer(t)
+	client, err := minio.New(strings.TrimPrefix(query, "endpoint=http://"), &minio.Options{
 		Creds: credentials.NewStaticV4(os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), ""), Region: os.Getenv("AWS_REGION"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The objects of the bucket stay until the server ends.
-	bucket := fmt.Sprintf("locked-%016x", rand.Uint64())
+	bucket = fmt.Sprintf("locked-%016x", rand.Uint64())
 	if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
 		t.Fatal(err)
 	}
+	return client, bucket, query
+}
+
+// TestObjectLock checks that no user can destroy pushed content in a bucket with Object
+// Lock.
+func TestObjectLock(t *testing.T) {
+	t.Parallel()
+	client, bucket, query := makeLockingBucket(t)
+	base, _ := minioServer(t)
 	p := newPlace(t, s3.Open, "s3://"+bucket+"/backup?"+query, os.Getenv)
 	unlocked := func() time.Time { // the earliest end of a lock
 		t.Helper()
@@ -241,4 +247,74 @@ func restoreVersions(t *testing.T, client *minio.Client, bucket string) {
 		}
 		last = o
 	}
+}
+
+// TestObjectLockOfKeysets checks that nobody can destroy the keys of an encrypted remote in a bucket with Object Lock,
+// and that a push renews their locks.
+func TestObjectLockOfKeysets(t *testing.T) {
+	t.Parallel()
+	client, bucket, query := makeLockingBucket(t)
+	p := newPlace(t, s3.Open, "s3://"+bucket+"/backup?"+query, os.Getenv)
+	wantLocked := func(age time.Duration) {
+		t.Helper()
+		keysets := 0
+		for name := range p.list() {
+			if strings.HasPrefix(name, "probe/") {
+				continue
+			}
+			if strings.HasPrefix(name, "keys/") {
+				keysets++
+			}
+			_, until, err := client.GetObjectRetention(t.Context(), bucket, "backup/"+name, "")
+			if err != nil {
+				t.Errorf("%s is not locked: %v", name, err)
+			} else if until.Before(time.Now().Add(age - time.Hour)) {
+				t.Errorf("%s is locked until %v, want %v from now", name, until, age)
+			}
+		}
+		if keysets < 2 {
+			t.Errorf("%d keysets, want two at least", keysets)
+		}
+	}
+
+	const day = 24 * time.Hour
+	s := p.folder()
+	s.kist("init")
+	s.kist("remote", "add", "--encrypted", "--no-recovery", "--object-lock", "2d", "origin", p.url)
+	s.write(map[string]string{"file": "the first version"})
+	s.commit("first")
+	s.kist("push")
+	wantLocked(2 * day)
+	s.kist("config", "remote.origin.object-lock", "30d")
+	s.kist("push")
+	wantLocked(30 * day)
+
+	// The keys of old epochs stay as long as their locks.
+	before := p.list()
+	s.kist("key", "rotate", "origin")
+	s.write(map[string]string{"file": "the second version"})
+	s.commit("second")
+	s.kist("push")
+	s.kist("remote", "gc", "origin")
+	for name := range before {
+		if _, stays := p.list()[name]; !stays {
+			t.Errorf("%s is gone", name)
+		}
+	}
+
+	// An attacker with the owner's credentials deletes everything. The owner restores it.
+	for o := range client.ListObjectsIter(t.Context(), bucket, minio.ListObjectsOptions{Prefix: "backup/keys/", Recursive: true, WithVersions: true}) {
+		if err := client.RemoveObject(t.Context(), bucket, o.Key, minio.RemoveObjectOptions{VersionID: o.VersionID, GovernanceBypass: true}); err == nil {
+			t.Errorf("a locked version of %s was deleted", o.Key)
+		}
+	}
+	for name := range p.list() {
+		if err := p.backend.Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.exits(11, "fetch")
+	restoreVersions(t, client, bucket)
+	s.kist("verify", "--remote", "origin", "--read-data")
+	s.kist("clone", p.url, "../restored")
 }

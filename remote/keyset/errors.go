@@ -57,8 +57,10 @@ type NoIdentityError struct {
 
 func (e *NoIdentityError) Error() string {
 	switch {
-	case e.Unasked > 0:
+	case e.Unasked > 0 && e.Tried > 0:
 		return fmt.Sprintf("%v: %d do not fit, and %d need a passphrase", ErrNoIdentity, e.Tried, e.Unasked)
+	case e.Unasked > 0:
+		return fmt.Sprintf("%v: %d need a passphrase", ErrNoIdentity, e.Unasked)
 	case e.Tried > 0:
 		return fmt.Sprintf("%v: %d do not fit", ErrNoIdentity, e.Tried)
 	}

@@ -225,6 +225,7 @@ var Causes = []struct {
 	{matches(rootlog.ErrNotEncrypted), ExitRemote, "not-encrypted", "nothing was sent; 'kist remote add --encrypted NAME URL' makes an encrypted remote in an empty place"},
 	{matches(keyset.ErrPassphrase), ExitCredentials, "passphrase", ""},
 	{IsA[*keyset.PluginError], ExitCredentials, "plugin", "install the program that it names, or use another identity"},
+	{needsPassphrase, ExitCredentials, "passphrase", hintPassphrase},
 	{matches(keyset.ErrNoIdentity), ExitCredentials, "no-identity", "'kist key new' makes an identity; somebody who can read the remote adds it: 'kist key add REMOTE KEY'"},
 	{matches(rootlog.ErrEncrypted), ExitCredentials, "no-identity", ""},
 	{IsA[*keyset.ModeError], ExitCredentials, "identity", "chmod 600 makes it yours alone"},
@@ -278,6 +279,7 @@ const (
 	hintAway         = "mount the disk, then run the command again: it does only the rest"
 	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
 	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"
+	hintPassphrase   = "KIST_PASSWORD_FILE or KIST_PASSWORD_COMMAND gives the passphrase without a terminal"
 	HintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
 	HintLog          = "no branch is affected, only its log: 'kist verify --repair' restores the lines that it can"
 )
@@ -292,6 +294,12 @@ func IsLost(err error) bool {
 func isEmptied(err error) bool {
 	var e *rootlog.RollbackError
 	return errors.As(err, &e) && e.Emptied
+}
+
+// needsPassphrase reports whether err is the lack of a passphrase that nobody could be asked for.
+func needsPassphrase(err error) bool {
+	var e *keyset.NoIdentityError
+	return errors.As(err, &e) && e.Unasked > 0
 }
 
 // upstreamHint returns advice on an upstream with another name than its branch, or "".

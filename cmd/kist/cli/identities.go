@@ -81,7 +81,7 @@ func (e *Env) ReadPassphrase(ctx context.Context, prompt string) ([]byte, error)
 		return from.Read(ctx, "")
 	}
 	if from.Dialog == nil {
-		return nil, Hintf(Failf(ExitCredentials, "passphrase", "there is no terminal to ask for a passphrase"), "set KIST_PASSWORD_FILE or KIST_PASSWORD_COMMAND")
+		return nil, Hintf(Failf(ExitCredentials, "passphrase", "there is no terminal to ask for a passphrase"), hintPassphrase)
 	}
 	text, err := ReadSecret(e, prompt+": ")
 	if err == nil && text == "" {

@@ -24,7 +24,7 @@ type machine[S any] interface {
 }
 
 // milestones is a set of events that a run must reach.
-type milestones uint16
+type milestones uint32
 
 // The milestones.
 const (
@@ -42,11 +42,15 @@ const (
 	rotated      // an epoch of keys has begun
 	changedTwice // two changes of keys are in the log
 	keysetDeleted
+	keptAlone     // only a keep ref reaches what a clone has given away
+	reliedOnAway  // a commit relies on content that is away
+	promiseBroken // somebody deleted a keep ref, and content that was away is lost
 )
 
 func (m milestones) String() string {
 	return bitNames(uint(m), "pushed", "pushed after planning again", "held", "expired", "repacked", "merged", "delisted",
-		"acknowledged", "cut off", "stubbed", "restored", "rotated", "changed twice", "keyset deleted")
+		"acknowledged", "cut off", "stubbed", "restored", "rotated", "changed twice", "keyset deleted",
+		"kept alone", "relied on away content", "promise broken")
 }
 
 // part is one line of a state in a trace.

@@ -1,11 +1,11 @@
 // Package model tests the protocol by which any number of processes share a remote
-// (docs/format/remote.md). It models the protocol as four state machines. It visits
+// (docs/format/remote.md). It models the protocol as five state machines. It visits
 // every state that any order of steps reaches, within bounds, and looks for lost data.
 //
 // The files store*.go model packs, refs and the collector; index*.go index files;
-// key*.go changes of the keys of an encrypted remote; log*.go the names of roots. runs_test.go has the bounds, mutations_test.go the
-// rules and the ways to break them. docs/decisions/protocol-model.md explains how to
-// work with the model.
+// key*.go changes of the keys of an encrypted remote; keep*.go clones that lack content;
+// log*.go the names of roots. runs_test.go has the bounds, mutations_test.go the rules and
+// the ways to break them. docs/decisions/protocol-model.md explains how to work with the model.
 package model
 
 import (

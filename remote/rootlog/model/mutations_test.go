@@ -35,6 +35,13 @@ var rules = map[string]string{
 	"KEYSET_OF_HEAD":   "a change of keys is made from the head's keyset, or made again",
 	"EPOCH_AFTER_ROOT": "a process encrypts files with the key of an epoch only after a root has begun the epoch",
 
+	// The rules of clones that lack content.
+	"AWAY_IS_CLOSED":   "a clone lacks content only if its keep ref is in the head before the clone counts",
+	"KEEP_FROM_LIVE":   "a keep ref is made only if live packs have its content",
+	"KEEP_COVERS_AWAY": "a keep ref reaches all that is away, needed or not",
+	"EVICT_KEPT":       "content is given away only if a head that was read under the lock of the clone keeps it",
+	"RELY_ON_KEPT":     "a session relies on content that is away only if it reads a head that keeps it",
+
 	// The rules of the root log.
 	"KEEP_ALL_ROOTS":   "no root is ever removed",
 	"CHECK_TXID":       "a taken name is a lost race only if its root has another txid",
@@ -79,6 +86,14 @@ const (
 	useEpochEarly       mutation = "useEpochEarly"       // a process uses its new epoch key from the moment at which it made it
 	nameKeysetUnchecked mutation = "nameKeysetUnchecked" // a root names a keyset that may be condemned, or begun before the floor
 	deleteKeysetByAge   mutation = "deleteKeysetByAge"   // old keysets that no root names are deleted without being condemned
+
+	cloneUnkept       mutation = "cloneUnkept"       // a lazy clone counts before its keep ref is in the head
+	keepFromCondemned mutation = "keepFromCondemned" // a keep ref is made although its content is condemned
+	keepNeeded        mutation = "keepNeeded"        // a keep ref reaches only what names of the clone need
+	keepCloned        mutation = "keepCloned"        // a keep ref reaches only what commits of the remote need
+	evictUnkept       mutation = "evictUnkept"       // content is given away because a branch of the remote reaches it
+	evictUnlocked     mutation = "evictUnlocked"     // another process of the clone drops the keep ref during an eviction
+	trustAway         mutation = "trustAway"         // a session relies on content that is away without reading a head
 
 	truncateInAnyOrder       mutation = "truncateInAnyOrder"       // roots are removed in any order; one late writer, which checks the root before its own afterwards
 	truncateOldestOneWriter  mutation = "truncateOldestOneWriter"  // oldest first, one late writer and no late PUT; holds if a void root may be taken for the head
@@ -127,6 +142,14 @@ var mutations = []scenario{
 	{name: string(useEpochEarly), rule: "EPOCH_AFTER_ROOT", machine: keys{pushers: 1, changers: 2, mutation: useEpochEarly}, violation: liveWithoutKey},
 	{name: string(nameKeysetUnchecked), rule: "HEED_FLOOR", machine: keys{pushers: 1, changers: 1, mutation: nameKeysetUnchecked}, violation: liveKeysetMissing},
 	{name: string(deleteKeysetByAge), rule: "CONDEMN_ORPHANS", machine: keys{changers: 1, mutation: deleteKeysetByAge}, violation: liveKeysetMissing},
+
+	{name: string(cloneUnkept), rule: "AWAY_IS_CLOSED", machine: keeps{lazy: true, mutation: cloneUnkept}, violation: neededLost},
+	{name: string(keepFromCondemned), rule: "KEEP_FROM_LIVE", machine: keeps{mutation: keepFromCondemned}, violation: keptUnreadable},
+	{name: string(keepNeeded), rule: "KEEP_COVERS_AWAY", machine: keeps{mutation: keepNeeded}, violation: neededLost},
+	{name: string(keepCloned), rule: "KEEP_COVERS_AWAY", machine: keeps{mutation: keepCloned}, violation: neededLost},
+	{name: string(evictUnkept), rule: "EVICT_KEPT", machine: keeps{mutation: evictUnkept}, violation: neededLost},
+	{name: string(evictUnlocked), rule: "EVICT_KEPT", machine: keeps{mutation: evictUnlocked}, violation: neededLost},
+	{name: string(trustAway), rule: "RELY_ON_KEPT", machine: keeps{mutation: trustAway}, violation: neededLost},
 
 	{name: string(truncateInAnyOrder), rule: "KEEP_ALL_ROOTS", machine: log{truncation: truncateAny, check: checkPrevious, writers: 1, sureReplies: true, onlyAcks: true}, violation: notInHistory},
 	{name: string(truncateOldestOneWriter), rule: "KEEP_ALL_ROOTS", machine: log{truncation: truncateAscending, check: checkPrevious, writers: 1, sureReplies: true, onlyAcks: true}, states: 1_846},

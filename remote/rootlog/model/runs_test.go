@@ -88,6 +88,14 @@ var scenarios = []scenario{
 		name: "keys: 1 removal, 1 addition, 2 rounds", states: 61_811, reached: rotated | changedTwice | keysetDeleted | delisted,
 		machine: keys{changers: 2, rounds: 2},
 	},
+	{
+		name: "keeps: a clone that evicts, 1 collector, 2 rounds", states: 4_920, reached: keptAlone | reliedOnAway | promiseBroken | delisted,
+		machine: keeps{},
+	},
+	{
+		name: "keeps: a lazy clone, 1 collector, 2 rounds", states: 4_776, reached: keptAlone | reliedOnAway | promiseBroken | delisted,
+		machine: keeps{lazy: true},
+	},
 
 	// With larger bounds.
 	{

@@ -18,7 +18,7 @@ func (u *unpacker) addACLs(path string, h *tar.Header, e *object.Entry) {
 	if h.Typeflag == tar.TypeSymlink || h.Typeflag == tar.TypeLink {
 		return
 	}
-	access, recorded, found := u.acl(path, h, e.Meta, tree.AccessACL)
+	access, recorded, found := u.readACL(path, h, e.Meta, tree.AccessACL)
 	switch {
 	case access != nil && recorded:
 		e.Mode &= 0o7000 | access.Perm()
@@ -28,14 +28,14 @@ func (u *unpacker) addACLs(path string, h *tar.Header, e *object.Entry) {
 		e.Mode &^= 0o070
 	}
 	if h.Typeflag == tar.TypeDir || h.Typeflag == 'D' {
-		u.acl(path, h, e.Meta, tree.DefaultACL)
+		u.readACL(path, h, e.Meta, tree.DefaultACL)
 	}
 }
 
-// acl returns the ACL of a member that is kept in an extended attribute, and adds it to m if m is
+// readACL returns the ACL of a member that is kept in an extended attribute, and adds it to m if m is
 // not nil. The attribute itself may be in the header; if not, a text is. Recorded reports whether m
 // has the ACL, and found whether the header has one, which may be bad.
-func (u *unpacker) acl(path string, h *tar.Header, m *object.Metadata, xattr string) (a tree.ACL, recorded, found bool) {
+func (u *unpacker) readACL(path string, h *tar.Header, m *object.Metadata, xattr string) (a tree.ACL, recorded, found bool) {
 	if value, ok := h.PAXRecords["SCHILY.xattr."+xattr]; ok {
 		a, err := tree.DecodeACL([]byte(value))
 		if err == nil {

@@ -98,7 +98,7 @@ func loadArchive(ctx context.Context, im *importer, open func(ctx context.Contex
 		return err
 	}
 	u := newUnpacker(im, &kist.Withheld{Writer: im.tx, Records: records})
-	if err = u.unpack(ctx, stream); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err = u.storeMembers(ctx, stream); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		cancel() // the rest is not needed
 		stream.Close()
 		return err
@@ -106,14 +106,14 @@ func loadArchive(ctx context.Context, im *importer, open func(ctx context.Contex
 	if err = cmp.Or(stream.Close(), err); err != nil {
 		return err
 	}
-	return im.count(ctx)
+	return im.countFiles(ctx)
 }
 
-// unpack stores the members of an archive.
-func (u *unpacker) unpack(ctx context.Context, stream io.Reader) error {
+// storeMembers stores the members of an archive.
+func (u *unpacker) storeMembers(ctx context.Context, stream io.Reader) error {
 	f, ok := stream.(*os.File)
 	if !ok {
-		return u.tar(ctx, stream)
+		return u.storeTar(ctx, stream)
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -123,13 +123,13 @@ func (u *unpacker) unpack(ctx context.Context, stream io.Reader) error {
 	start := make([]byte, 4)
 	n, _ := f.ReadAt(start, 0)
 	if text := string(start[:n]); text == "PK\x03\x04" || text == "PK\x05\x06" {
-		return u.zip(ctx, f, info.Size())
+		return u.storeZip(ctx, f, info.Size())
 	}
-	return u.tar(ctx, f)
+	return u.storeTar(ctx, f)
 }
 
-// tar stores the members of a tar file, which may be compressed.
-func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
+// storeTar stores the members of a tar file, which may be compressed.
+func (u *unpacker) storeTar(ctx context.Context, f io.Reader) error {
 	read := &meteredReader{f, func(n int64) {
 		u.read.Add(n)
 		if u.done.Bytes += n; u.Progress != nil {
@@ -141,18 +141,18 @@ func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
 		return err
 	}
 	defer plain.Close()
-	end := &endReader{Reader: u.plain.reader("", plain)}
+	end := &endReader{Reader: u.plain.limitReader("", plain)}
 	archive := tar.NewReader(end)
 	for first := true; ; first = false {
 		h, err := archive.Next()
 		if err == io.EOF {
-			return end.finish()
+			return end.checkEnd()
 		}
 		if first && (errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)) {
 			return fmt.Errorf("no tar or zip archive, or a damaged one: %w", err)
 		}
 		if err == nil && h.Typeflag != tar.TypeXGlobalHeader {
-			err = u.add(ctx, h, archive)
+			err = u.storeMember(ctx, h, archive)
 		}
 		if err != nil {
 			return err
@@ -179,9 +179,9 @@ func (r *endReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish returns an error if a tar file does not end with a block of zeros, or has
+// checkEnd returns an error if a tar file does not end with a block of zeros, or has
 // something else behind it. It reads the checksum at the end of compressed data.
-func (r *endReader) finish() error {
+func (r *endReader) checkEnd() error {
 	if r.n < int64(len(r.last)) || r.last != [512]byte{} {
 		return errors.New("it does not end with the end mark of a tar file, so it is incomplete")
 	}
@@ -243,8 +243,8 @@ func decompress(r *bufio.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(r), nil
 }
 
-// zip stores the members of a zip file.
-func (u *unpacker) zip(ctx context.Context, f io.ReaderAt, size int64) error {
+// storeZip stores the members of a zip file.
+func (u *unpacker) storeZip(ctx context.Context, f io.ReaderAt, size int64) error {
 	archive, err := zip.NewReader(f, size)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (u *unpacker) zipMember(ctx context.Context, m *zip.File) error {
 		}
 		h.Linkname = string(target)
 	}
-	return u.add(ctx, h, content)
+	return u.storeMember(ctx, h, content)
 }
 
 // memberTypes has the types of members that become entries with the same type.
@@ -296,8 +296,8 @@ var memberTypes = map[byte]object.EntryType{
 	tar.TypeChar: object.TypeCharDevice, tar.TypeBlock: object.TypeBlockDevice,
 }
 
-// add stores a member of an archive.
-func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) error {
+// storeMember stores a member of an archive.
+func (u *unpacker) storeMember(ctx context.Context, h *tar.Header, content io.Reader) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 	case 'V': // the label of a volume of GNU tar
 		return nil
 	case tar.TypeLink:
-		return cmp.Or(u.link(path, h.Linkname), u.addAttrs(path, h))
+		return cmp.Or(u.storeHardLink(path, h.Linkname), u.addAttrs(path, h))
 	case tar.TypeDir, 'D': // D: with a list of its names, by GNU tar
 		e.Type = object.TypeDir
 		return cmp.Or(u.idx.SetDir(path, e), u.addAttrs(path, h))
@@ -334,7 +334,7 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 		if err := u.content.announce(path, h.Size); err != nil {
 			return err
 		}
-		stored, err := u.repo.Worktree().StoreStream(ctx, u.dst, u.content.reader(path, content), nil)
+		stored, err := u.repo.Worktree().StoreStream(ctx, u.dst, u.content.limitReader(path, content), nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", path, err)
 		}
@@ -376,9 +376,9 @@ func (u *unpacker) metadata(h *tar.Header) *object.Metadata {
 // tarKey restores the characters that a key of a tar header cannot have.
 var tarKey = strings.NewReplacer("%25", "%", "%3D", "=")
 
-// link adds another name of a file that came before. Full metadata has a group for such
+// storeHardLink adds another name of a file that came before. Full metadata has a group for such
 // names: see [worktree.HardLinkGroup].
-func (u *unpacker) link(path, name string) error {
+func (u *unpacker) storeHardLink(path, name string) error {
 	target, err := tree.CleanPath(strings.TrimLeft(name, "/"))
 	if err != nil {
 		return err

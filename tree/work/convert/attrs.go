@@ -38,9 +38,9 @@ func readAttrs(ctx context.Context, r *kist.Repository, id object.ID) (attrs, er
 	return found, err
 }
 
-// put sets the attributes of the paths in idx. A path with attributes of its own keeps them.
+// setInIndex sets the attributes of the paths in idx. A path with attributes of its own keeps them.
 // put removes paths that idx does not have from a.
-func (a attrs) put(idx *index.Index) error {
+func (a attrs) setInIndex(idx *index.Index) error {
 	for path, list := range a {
 		e := stage.Indexed(idx, path)
 		if e == nil {

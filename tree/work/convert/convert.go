@@ -89,7 +89,7 @@ type importer struct {
 // match it. A folder that cannot be deleted is a [*NotDeletedError] in the end.
 func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportOptions, each func(*Imported) error) error {
 	im := &importer{ImportOptions: o, repo: r, idx: index.New(), contents: map[object.Key]bool{}}
-	if err := im.begin(ctx); err != nil {
+	if err := im.findEarlierImports(ctx); err != nil {
 		return err
 	}
 
@@ -103,7 +103,7 @@ func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportO
 	}
 	var kept []error
 	for i := range sources {
-		result, err := im.one(ctx, &sources[i])
+		result, err := im.importSource(ctx, &sources[i])
 		if err == nil && o.DeleteSource && !o.DryRun {
 			del := im.deleteSource(ctx, &sources[i], result.ID)
 			result.Deleted = del == nil
@@ -119,8 +119,8 @@ func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportO
 	return errors.Join(kept...)
 }
 
-// begin reads the branch, and finds the commits of earlier imports at its tip.
-func (im *importer) begin(ctx context.Context) error {
+// findEarlierImports reads the branch, and finds the commits of earlier imports at its tip.
+func (im *importer) findEarlierImports(ctx context.Context) error {
 	if err := refs.CheckShort(im.Branch); err != nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func (im *importer) begin(ctx context.Context) error {
 // messagePrefix begins the messages of imported commits. The name of the source follows.
 const messagePrefix = "import "
 
-// message returns the message of the commit of a source.
-func (s *Source) message() string {
+// commitMessage returns the message of the commit of a source.
+func (s *Source) commitMessage() string {
 	return messagePrefix + strings.ToValidUTF8(s.Name, "\uFFFD") + "\n"
 }
 
@@ -169,10 +169,10 @@ func importKey(message string, at object.Time) string {
 	return fmt.Sprintf("%d.%d %s", at.Sec, at.Nsec, strings.TrimSpace(message))
 }
 
-// one imports a source.
-func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
+// importSource imports a source.
+func (im *importer) importSource(ctx context.Context, s *Source) (*Imported, error) {
 	im.result = &Imported{Source: s}
-	id, already := im.done[importKey(s.message(), object.TimeOf(s.Time))]
+	id, already := im.done[importKey(s.commitMessage(), object.TimeOf(s.Time))]
 	if s.isHalf() {
 		id, already = s.half, slices.Contains(slices.Collect(maps.Values(im.done)), s.half)
 		if !im.DeleteSource || !already {
@@ -197,7 +197,7 @@ func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 	default:
 		err := im.repo.Update(ctx, func(tx *kist.Tx) error {
 			im.tx = tx
-			return im.commit(ctx, s)
+			return im.storeAndCommit(ctx, s)
 		})
 		if err != nil {
 			return nil, err
@@ -206,9 +206,9 @@ func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 	return im.result, nil
 }
 
-// commit stores a source and makes the commit. After an error, the next attempt stores
+// storeAndCommit stores a source and makes the commit. After an error, the next attempt stores
 // everything.
-func (im *importer) commit(ctx context.Context, s *Source) (err error) {
+func (im *importer) storeAndCommit(ctx context.Context, s *Source) (err error) {
 	defer func() {
 		if err != nil {
 			im.idx = index.New()
@@ -219,7 +219,7 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 		return err
 	}
 
-	if err := im.attrs.put(im.idx); err != nil {
+	if err := im.attrs.setInIndex(im.idx); err != nil {
 		return err
 	}
 
@@ -227,7 +227,7 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 	if err != nil {
 		return err
 	}
-	c := kist.NewCommit(im.repo, info, s.message(), im.tip)
+	c := kist.NewCommit(im.repo, info, s.commitMessage(), im.tip)
 	c.Host = cmp.Or(s.Host, c.Host)
 	_, offset := s.Time.Zone()
 	c.Committer.Time, c.Committer.Zone = object.TimeOf(s.Time), int16(offset/60)
@@ -243,7 +243,7 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 	}
 
 	im.tx.Need(id) // the index has trees of the commit before, which this transaction did not store
-	im.tx.Move(refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: strings.TrimSpace(s.message())})
+	im.tx.Move(refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: strings.TrimSpace(s.commitMessage())})
 	if err := im.tx.Publish(ctx); err != nil {
 		return err
 	}
@@ -251,9 +251,9 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 	return nil
 }
 
-// count adds the files of the index to the result. A file counts as duplicate if the
+// countFiles adds the files of the index to the result. A file counts as duplicate if the
 // repository had its content before the session, or an earlier file has it.
-func (im *importer) count(ctx context.Context) error {
+func (im *importer) countFiles(ctx context.Context) error {
 	var unknown []object.Key
 	seen := map[object.Key]bool{}
 	for _, e := range im.idx.All() {

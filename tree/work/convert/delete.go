@@ -105,7 +105,7 @@ type deletion struct {
 	dir    *os.File // the same as root
 }
 
-func (d *deletion) refuse(reason string, files ...string) error {
+func (d *deletion) refuseDeletion(reason string, files ...string) error {
 	return &NotDeletedError{Path: d.Path, Reason: reason, Files: files, half: d.isHalf()}
 }
 
@@ -119,9 +119,9 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return d.refuse("it is a symlink; name the folder itself")
+		return d.refuseDeletion("it is a symlink; name the folder itself")
 	case tree.Below(im.repo.Dir(), strings.TrimSuffix(s.real, "/")): // s.real may be "/"
-		return d.refuse("the repository is in it")
+		return d.refuseDeletion("the repository is in it")
 	}
 	above, err := disk.OpenRoot(filepath.Dir(s.real))
 	if err != nil {
@@ -141,11 +141,11 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 	if above.Remove(name) == nil { // it was empty
 		return nil
 	}
-	idx, err := d.compare(ctx)
+	idx, err := d.compareWithCommit(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.mark(); err != nil {
+	if err := d.markFolder(); err != nil {
 		return err
 	}
 	if err := d.removeAll(ctx, idx); err != nil {
@@ -154,8 +154,8 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 	return above.Remove(name)
 }
 
-// mark makes the mark in the folder, if it has none.
-func (d *deletion) mark() error {
+// markFolder makes the mark in the folder, if it has none.
+func (d *deletion) markFolder() error {
 	if d.isHalf() {
 		return nil
 	}
@@ -167,9 +167,9 @@ func (d *deletion) mark() error {
 	return errors.Join(err, d.dir.Sync())
 }
 
-// compare reads the folder and its commit. It returns the index of the folder, with stat data, or
+// compareWithCommit reads the folder and its commit. It returns the index of the folder, with stat data, or
 // a [*NotDeletedError].
-func (d *deletion) compare(ctx context.Context) (*index.Index, error) {
+func (d *deletion) compareWithCommit(ctx context.Context) (*index.Index, error) {
 	c, err := object.ReadCommit(ctx, d.repo.Objects(), d.commit)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (d *deletion) compare(ctx context.Context) (*index.Index, error) {
 		extra = append(extra, s.Path)
 	}
 	if len(extra) > 0 {
-		return nil, d.refuse("it has files that the commit does not have", extra...)
+		return nil, d.refuseDeletion("it has files that the commit does not have", extra...)
 	}
 	for _, dir := range folders(idx) {
 		mounted, err := worktree.IsMountPoint(w, dir)
@@ -203,13 +203,13 @@ func (d *deletion) compare(ctx context.Context) (*index.Index, error) {
 			return nil, err
 		}
 		if mounted {
-			return nil, d.refuse("a file system is mounted in it", cmp.Or(dir, "."))
+			return nil, d.refuseDeletion("a file system is mounted in it", cmp.Or(dir, "."))
 		}
 	}
 
 	attrs, err := readAttrs(ctx, d.repo, d.commit) // the folder has none
 	if err == nil {
-		err = attrs.put(idx)
+		err = attrs.setInIndex(idx)
 	}
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (d *deletion) compare(ctx context.Context) (*index.Index, error) {
 		return nil, err
 	}
 	if len(differ) > 0 {
-		return nil, d.refuse("it differs from its commit", differ...)
+		return nil, d.refuseDeletion("it differs from its commit", differ...)
 	}
 	objects := d.repo.Contents()
 	err = graph.Walk(ctx, map[object.Key]bool{}, []object.Key{{Kind: object.KindTree, ID: c.Tree}}, func(key object.Key) ([]object.Key, error) {
@@ -323,7 +323,7 @@ func (d *deletion) removeAll(ctx context.Context, idx *index.Index) error {
 		}
 	}
 	if len(added) > 0 {
-		return d.refuse("files were added to it meanwhile", added...)
+		return d.refuseDeletion("files were added to it meanwhile", added...)
 	}
 	return d.root.Remove(halfMark + d.commit.String())
 }
@@ -342,5 +342,5 @@ func (d *deletion) removeBatch(ctx context.Context, w *worktree.Worktree, batch 
 	for _, o := range obstacles {
 		changed = append(changed, o.Path)
 	}
-	return d.refuse("files were changed meanwhile", changed...)
+	return d.refuseDeletion("files were changed meanwhile", changed...)
 }

@@ -104,5 +104,5 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 			im.idx.Remove(skipped.Path)
 		}
 	}
-	return im.count(ctx)
+	return im.countFiles(ctx)
 }

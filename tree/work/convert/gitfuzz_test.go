@@ -28,7 +28,7 @@ func FuzzGitStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		objects := objecttest.NewMemory()
 		g := newGitReader(r, objects, records, bytes.NewReader(stream), GitOptions{})
-		if err := g.read(t.Context()); err != nil {
+		if err := g.readCommands(t.Context()); err != nil {
 			return
 		}
 		for _, c := range g.commits {

@@ -45,9 +45,9 @@ func parsePointer(content []byte) *lfsPointer {
 	return &lfsPointer{sum: string(m[1])}
 }
 
-// large returns the entry with the content that a pointer stands for. If it is missing or
+// resolveLFSPointer returns the entry with the content that a pointer stands for. If it is missing or
 // damaged, it returns the pointer itself, and the reason.
-func (g *gitReader) large(ctx context.Context, blob gitBlob) (object.Entry, string, error) {
+func (g *gitReader) resolveLFSPointer(ctx context.Context, blob gitBlob) (object.Entry, string, error) {
 	p := blob.lfs
 	if !p.looked {
 		var err error

@@ -42,8 +42,8 @@ func (g *gitWriter) isLarge(ctx context.Context, path string, e *object.Entry) (
 	return err == nil && parsePointer(content) == nil, err
 }
 
-// pointer stores the content of a large file, and returns the pointer to it.
-func (g *gitWriter) pointer(ctx context.Context, e *object.Entry) (string, error) {
+// storeLFSContent stores the content of a large file, and returns the pointer to it.
+func (g *gitWriter) storeLFSContent(ctx context.Context, e *object.Entry) (string, error) {
 	sum, known := g.sums[e.Content]
 	if !known || e.Content.IsZero() {
 		var err error
@@ -58,9 +58,9 @@ func (g *gitWriter) pointer(ctx context.Context, e *object.Entry) (string, error
 	return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", sum, e.Size), nil
 }
 
-// touch notes that the folder of a path gets other attributes, if a change of the path asks for it. It
+// noteAttrsFolder notes that the folder of a path gets other attributes, if a change of the path asks for it. It
 // reports whether the path is that of the attributes: [gitWriter.allAttributes] writes them.
-func (g *gitWriter) touch(ctx context.Context, c tree.Change) (isAttributes bool, err error) {
+func (g *gitWriter) noteAttrsFolder(ctx context.Context, c tree.Change) (isAttributes bool, err error) {
 	dir, name := tree.Split(c.Path)
 	switch {
 	case g.LFSSize == 0:
@@ -129,17 +129,17 @@ func (g *gitWriter) attributesOf(ctx context.Context, root object.ID, dir string
 	case block.Len() == 0 && own == nil:
 		return none, nil
 	case block.Len() == 0:
-		return g.change(ctx, tree.Change{Path: path, New: own})
+		return g.changeLine(ctx, tree.Change{Path: path, New: own})
 	case own == nil:
-		return g.inline("100644", path, lfsBegin+block.String()+lfsEnd), nil
+		return g.inlineLine("100644", path, lfsBegin+block.String()+lfsEnd), nil
 	case own.Type == object.TypeDir:
 		return "", fmt.Errorf("%q: git-lfs needs a file here, not a folder", path)
 	case own.Type != object.TypeFile || own.Size > maxAttributes:
 		g.result.Skipped = append(g.result.Skipped, object.Skipped{Path: path, Reason: "git-lfs needs a file of less than 100 MiB here"})
-		return g.inline("100644", path, lfsBegin+block.String()+lfsEnd), nil
+		return g.inlineLine("100644", path, lfsBegin+block.String()+lfsEnd), nil
 	}
 	text, err := io.ReadAll(object.NewContentReader(ctx, g.objects, *own))
-	return g.inline(gitMode(own), path, string(text)+"\n"+lfsBegin+block.String()+lfsEnd), err
+	return g.inlineLine(gitMode(own), path, string(text)+"\n"+lfsBegin+block.String()+lfsEnd), err
 }
 
 // withoutBlock returns the entry of a file .gitattributes without the lines of an export, or nil if

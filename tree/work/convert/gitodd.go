@@ -26,8 +26,8 @@ func (o *gitOdd) noteChange(format string, args ...any) {
 // maxQuoted bounds a text in the reason of a change, in bytes.
 const maxQuoted = 100
 
-// stamp returns a stamp in UTF-8.
-func (o *gitOdd) stamp(who, text string, decode func(string) string) object.Stamp {
+// readableStamp returns a stamp in UTF-8.
+func (o *gitOdd) readableStamp(who, text string, decode func(string) string) object.Stamp {
 	s, repaired := gitStamp(text, decode)
 	if repaired {
 		o.noteChange("its %s %q is odd, and was repaired", who, object.CutText(text, maxQuoted))

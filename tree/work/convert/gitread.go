@@ -78,14 +78,14 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 		return nil, err
 	}
 	g := newGitReader(r, tx, records, stream, o)
-	if err := g.read(ctx); err != nil {
+	if err := g.readCommands(ctx); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = ErrIncomplete
 		}
 		return nil, fmt.Errorf("git stream: %w", err)
 	}
 
-	found, err := g.result()
+	found, err := g.changesOfRefs()
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 	return found, err
 }
 
-// result returns the refs to change, and everything that is not as in git.
-func (g *gitReader) result() (*GitImport, error) {
+// changesOfRefs returns the refs to change, and everything that is not as in git.
+func (g *gitReader) changesOfRefs() (*GitImport, error) {
 	found := &GitImport{Commits: len(g.commits), Signatures: g.signatures}
 	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
 		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: g.skipped[path]})
@@ -238,8 +238,8 @@ type gitReader struct {
 	done    kist.Amount
 }
 
-// read reads all commands of the stream.
-func (g *gitReader) read(ctx context.Context) error {
+// readCommands reads all commands of the stream.
+func (g *gitReader) readCommands(ctx context.Context) error {
 	for {
 		line, err := g.readLine()
 		if err == nil {
@@ -254,13 +254,13 @@ func (g *gitReader) read(ctx context.Context) error {
 		case "done":
 			return nil
 		case "blob":
-			err = g.blob(ctx)
+			err = g.storeBlob(ctx)
 		case "reset":
-			err = g.reset(arg)
+			err = g.setRef(arg)
 		case "commit":
-			err = g.commit(ctx, arg)
+			err = g.readCommit(ctx, arg)
 		case "tag":
-			err = g.tag(ctx, arg)
+			err = g.readTag(ctx, arg)
 		default:
 			err = fmt.Errorf("unknown command %q", line)
 		}
@@ -314,8 +314,8 @@ func (g *gitReader) optional(command string) (arg string, ok bool, err error) {
 	return arg, true, nil
 }
 
-// data returns the data that follows, which must be used before the next line is read.
-func (g *gitReader) data() (*io.LimitedReader, error) {
+// readData returns the data that follows, which must be used before the next line is read.
+func (g *gitReader) readData() (*io.LimitedReader, error) {
 	arg, ok, err := g.optional("data")
 	if err != nil {
 		return nil, err
@@ -334,9 +334,9 @@ func (g *gitReader) endData() {
 	}
 }
 
-// text returns the message that follows in UTF-8, without NUL. A message that is too long is cut.
-func (g *gitReader) text(decode func(string) string) (string, error) {
-	d, err := g.data()
+// readMessage returns the message that follows in UTF-8, without NUL. A message that is too long is cut.
+func (g *gitReader) readMessage(decode func(string) string) (string, error) {
+	d, err := g.readData()
 	if err != nil {
 		return "", err
 	}
@@ -364,8 +364,8 @@ func (g *gitReader) text(decode func(string) string) (string, error) {
 	return short, nil
 }
 
-// blob stores a blob.
-func (g *gitReader) blob(ctx context.Context) error {
+// storeBlob reads a blob and stores it.
+func (g *gitReader) storeBlob(ctx context.Context) error {
 	mark, _, err := g.optional("mark")
 	if err == nil {
 		_, _, err = g.optional("original-oid")
@@ -373,7 +373,7 @@ func (g *gitReader) blob(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.blobs[mark], err = g.content(ctx)
+	g.blobs[mark], err = g.storeDataAsFile(ctx)
 	return err
 }
 
@@ -384,9 +384,9 @@ type gitBlob struct {
 	annex bool        // whether it is a pointer of git-annex
 }
 
-// content stores the data that follows as the content of a file.
-func (g *gitReader) content(ctx context.Context) (gitBlob, error) {
-	d, err := g.data()
+// storeDataAsFile stores the data that follows as the content of a file.
+func (g *gitReader) storeDataAsFile(ctx context.Context) (gitBlob, error) {
+	d, err := g.readData()
 	if err != nil {
 		return gitBlob{}, err
 	}
@@ -408,8 +408,8 @@ func (g *gitReader) content(ctx context.Context) (gitBlob, error) {
 	return gitBlob{object.Entry{Type: object.TypeFile, Size: e.Size, Inline: e.Inline, Content: e.Content}, pointer, annex}, err
 }
 
-// reset sets a ref, or makes the next commit on it a root.
-func (g *gitReader) reset(name string) error {
+// setRef sets a ref, or makes the next commit on it a root.
+func (g *gitReader) setRef(name string) error {
 	from, ok, err := g.optional("from")
 	if err == io.EOF {
 		err = nil
@@ -440,9 +440,9 @@ func (g *gitReader) commitAt(name string) (gitCommit, error) {
 	return gitCommit{}, fmt.Errorf("the stream has no commit %q", name)
 }
 
-// commit stores a commit on a ref.
-func (g *gitReader) commit(ctx context.Context, ref string) error {
-	mark, err := g.begin("commit")
+// readCommit reads a commit and stores it on a ref.
+func (g *gitReader) readCommit(ctx context.Context, ref string) error {
+	mark, err := g.readMark("commit")
 	if err != nil {
 		return err
 	}
@@ -450,19 +450,19 @@ func (g *gitReader) commit(ctx context.Context, ref string) error {
 	if err := g.describe(c); err != nil {
 		return err
 	}
-	base, err := g.parents(ref, c)
+	base, err := g.readParents(ref, c)
 	if err != nil {
 		return err
 	}
-	info, err := g.changes(ctx, base.tree)
+	info, err := g.readChanges(ctx, base.tree)
 	if err != nil {
 		return err
 	}
-	return g.put(ctx, ref, mark, c, info)
+	return g.storeCommit(ctx, ref, mark, c, info)
 }
 
-// begin reads the mark of a commit or tag, and its ID in git.
-func (g *gitReader) begin(kind string) (mark string, err error) {
+// readMark reads the mark of a commit or tag, and its ID in git.
+func (g *gitReader) readMark(kind string) (mark string, err error) {
 	if mark, _, err = g.optional("mark"); err != nil {
 		return "", err
 	}
@@ -494,11 +494,11 @@ func (g *gitReader) describe(c *object.Commit) error {
 	}
 
 	decode := decoder(encoding)
-	c.Message, err = g.text(decode)
-	c.Committer = g.stamp("committer", committer, decode)
+	c.Message, err = g.readMessage(decode)
+	c.Committer = g.readableStamp("committer", committer, decode)
 	c.Author = c.Committer
 	if authored {
-		c.Author = g.stamp("author", author, decode)
+		c.Author = g.readableStamp("author", author, decode)
 	}
 	return err
 }
@@ -511,7 +511,7 @@ func (g *gitReader) skipSignatures() error {
 			g.signatures += min(n, 1)
 			return err
 		}
-		d, err := g.data()
+		d, err := g.readData()
 		if err != nil {
 			return err
 		}
@@ -544,9 +544,9 @@ func (g *gitReader) withoutSignature(message string) string {
 	return message[:end]
 }
 
-// parents reads the parents of a commit, and returns the first one. Without "from", that
+// readParents reads the parents of a commit, and returns the first one. Without "from", that
 // is the commit that the ref has.
-func (g *gitReader) parents(ref string, c *object.Commit) (base gitCommit, err error) {
+func (g *gitReader) readParents(ref string, c *object.Commit) (base gitCommit, err error) {
 	base = g.tips[ref]
 	for _, command := range []string{"from", "merge"} {
 		for {
@@ -580,8 +580,8 @@ func (g *gitReader) parents(ref string, c *object.Commit) (base gitCommit, err e
 	return base, nil
 }
 
-// put stores a commit.
-func (g *gitReader) put(ctx context.Context, ref, mark string, c *object.Commit, info tree.Info) error {
+// storeCommit stores a commit.
+func (g *gitReader) storeCommit(ctx context.Context, ref, mark string, c *object.Commit, info tree.Info) error {
 	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
 	id, err := object.PutNode(ctx, g.objects, object.KindCommit, c)
 	if err != nil {
@@ -596,11 +596,11 @@ func (g *gitReader) put(ctx context.Context, ref, mark string, c *object.Commit,
 	return nil
 }
 
-// changes reads the changes of a commit and returns its tree. A removal does not remove
+// readChanges reads the changes of a commit and returns its tree. A removal does not remove
 // files that the same commit adds below the path, even if it comes after them: git
 // fast-export 2.39 writes it so if a folder replaces a file, and fast-import then loses the
 // files.
-func (g *gitReader) changes(ctx context.Context, base tree.Info) (tree.Info, error) {
+func (g *gitReader) readChanges(ctx context.Context, base tree.Info) (tree.Info, error) {
 	edits := map[string]*object.Entry{} // nil: removed
 	for {
 		line, err := g.readLine()
@@ -609,7 +609,7 @@ func (g *gitReader) changes(ctx context.Context, base tree.Info) (tree.Info, err
 		}
 		switch op, arg, _ := strings.Cut(line, " "); op {
 		case "M":
-			if err := g.modify(ctx, arg, edits); err != nil {
+			if err := g.readModification(ctx, arg, edits); err != nil {
 				return base, err
 			}
 			continue
@@ -636,8 +636,8 @@ func (g *gitReader) changes(ctx context.Context, base tree.Info) (tree.Info, err
 	return editTree(ctx, g.objects, base, edits)
 }
 
-// modify reads the argument of an M command, and inline data after it.
-func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*object.Entry) error {
+// readModification reads the argument of an M command, and inline data after it.
+func (g *gitReader) readModification(ctx context.Context, arg string, edits map[string]*object.Entry) error {
 	fields := strings.SplitN(arg, " ", 3)
 	if len(fields) < 3 {
 		return fmt.Errorf("command %q: a mode, a mark and a path are needed", "M "+arg)
@@ -658,7 +658,7 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 	}
 	blob, ok := g.blobs[fields[1]]
 	if fields[1] == "inline" {
-		blob, err = g.content(ctx)
+		blob, err = g.storeDataAsFile(ctx)
 		ok = true
 	}
 	if err == nil && !ok && bad == nil {
@@ -671,17 +671,17 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 	if err != nil {
 		return err
 	}
-	edits[path], err = g.entry(ctx, path, fields[0], blob)
+	edits[path], err = g.entryFor(ctx, path, fields[0], blob)
 	return err
 }
 
-// entry returns the entry of a file or symlink, or nil if kist leaves it out.
-func (g *gitReader) entry(ctx context.Context, path, mode string, blob gitBlob) (*object.Entry, error) {
+// entryFor returns the entry of a file or symlink, or nil if kist leaves it out.
+func (g *gitReader) entryFor(ctx context.Context, path, mode string, blob gitBlob) (*object.Entry, error) {
 	e, reason, err := blob.Entry, "", error(nil)
 	switch mode {
 	case "100644", "644", "100755", "755":
 		if blob.lfs != nil {
-			e, reason, err = g.large(ctx, blob)
+			e, reason, err = g.resolveLFSPointer(ctx, blob)
 		}
 		if blob.annex {
 			reason = "a pointer of git-annex; the content is not imported"
@@ -694,7 +694,7 @@ func (g *gitReader) entry(ctx context.Context, path, mode string, blob gitBlob) 
 			return g.withoutBlock(ctx, e)
 		}
 	case "120000":
-		if e, reason, err = g.symlink(ctx, e); reason != "" && err == nil {
+		if e, reason, err = g.entryForSymlink(ctx, e); reason != "" && err == nil {
 			g.skipped[path] = reason
 			return nil, nil
 		}
@@ -717,9 +717,9 @@ func (g *gitReader) entry(ctx context.Context, path, mode string, blob gitBlob) 
 // KiB can stand for any number of paths.
 const maxEdits = 10_000_000
 
-// symlink returns the entry of a symlink whose target is the content of e, or the reason why
+// entryForSymlink returns the entry of a symlink whose target is the content of e, or the reason why
 // there can be no such symlink.
-func (g *gitReader) symlink(ctx context.Context, e object.Entry) (link object.Entry, reason string, err error) {
+func (g *gitReader) entryForSymlink(ctx context.Context, e object.Entry) (link object.Entry, reason string, err error) {
 	if e.Size > object.MaxTargetSize {
 		return e, fmt.Sprintf("a symlink with a target of %d bytes", e.Size), nil
 	}
@@ -734,8 +734,8 @@ func (g *gitReader) symlink(ctx context.Context, e object.Entry) (link object.En
 	return object.Entry{Type: object.TypeSymlink, Mode: 0o777, Target: string(target)}, reason, err
 }
 
-// tag stores an annotated tag.
-func (g *gitReader) tag(ctx context.Context, name string) error {
+// readTag reads an annotated tag and stores it.
+func (g *gitReader) readTag(ctx context.Context, name string) error {
 	mark, _, err := g.optional("mark")
 	if err != nil {
 		return err
@@ -763,9 +763,9 @@ func (g *gitReader) tag(ctx context.Context, name string) error {
 	}
 	decode := decoder("")
 	if ok {
-		t.Tagger = g.stamp("tagger", tagger, decode)
+		t.Tagger = g.readableStamp("tagger", tagger, decode)
 	}
-	message, err := g.text(decode)
+	message, err := g.readMessage(decode)
 	if err != nil {
 		return err
 	}

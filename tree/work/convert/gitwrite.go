@@ -60,7 +60,7 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 	}
 	g.onto = names[0].Name
 
-	g.printf("feature done\n")
+	g.writeLine("feature done\n")
 	var starts []object.ID
 	for _, ref := range names {
 		commit, err := refs.Peel(ctx, r.Objects(), ref.ID)
@@ -77,17 +77,17 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 		list = append(list, c)
 	}
 	for i, c := range slices.Backward(list) {
-		if err := g.commit(ctx, c); err != nil {
+		if err := g.writeCommit(ctx, c); err != nil {
 			return nil, fmt.Errorf("commit %s: %w", c.ID, err)
 		}
 		list[i] = history.Commit{} // to be freed
 	}
 	for i, ref := range names {
-		if err := g.ref(ctx, r, ref, starts[i]); err != nil {
+		if err := g.writeRef(ctx, r, ref, starts[i]); err != nil {
 			return nil, err
 		}
 	}
-	g.printf("done\n")
+	g.writeLine("done\n")
 	g.result.Large = len(g.large)
 	return &g.result, g.out.Flush()
 }
@@ -116,16 +116,16 @@ type gitWriter struct {
 	result  GitExport
 }
 
-func (g *gitWriter) printf(format string, args ...any) { fmt.Fprintf(g.out, format, args...) }
+func (g *gitWriter) writeLine(format string, args ...any) { fmt.Fprintf(g.out, format, args...) }
 
-// data writes a text as data.
-func (g *gitWriter) data(text string) { g.printf("data %d\n%s\n", len(text), text) }
+// writeText writes a text as data.
+func (g *gitWriter) writeText(text string) { g.writeLine("data %d\n%s\n", len(text), text) }
 
-// ref writes a branch or a tag.
-func (g *gitWriter) ref(ctx context.Context, r *kist.Repository, ref refs.Ref, commit object.ID) error {
+// writeRef writes a branch or a tag.
+func (g *gitWriter) writeRef(ctx context.Context, r *kist.Repository, ref refs.Ref, commit object.ID) error {
 	g.result.Refs = append(g.result.Refs, ref.Name)
 	if ref.ID == commit {
-		g.printf("reset %s\nfrom :%d\n\n", ref.Name, g.commits[commit])
+		g.writeLine("reset %s\nfrom :%d\n\n", ref.Name, g.commits[commit])
 		return nil
 	}
 	t, err := object.ReadTag(ctx, r.Objects(), ref.ID)
@@ -135,14 +135,14 @@ func (g *gitWriter) ref(ctx context.Context, r *kist.Repository, ref refs.Ref, c
 	if len(t.Signature) > 0 {
 		g.result.Signatures++
 	}
-	g.printf("tag %s\nfrom :%d\n", strings.TrimPrefix(ref.Name, refs.Tags), g.commits[commit])
-	g.printf("tagger %s\n", stampForGit(t.Tagger))
-	g.data(t.Message)
+	g.writeLine("tag %s\nfrom :%d\n", strings.TrimPrefix(ref.Name, refs.Tags), g.commits[commit])
+	g.writeLine("tagger %s\n", stampForGit(t.Tagger))
+	g.writeText(t.Message)
 	return nil
 }
 
-// commit writes a commit, and before it the contents that are new in it.
-func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
+// writeCommit writes a commit, and before it the contents that are new in it.
+func (g *gitWriter) writeCommit(ctx context.Context, c history.Commit) error {
 	var base object.ID
 	if len(c.Parents) > 0 {
 		parent, err := object.ReadCommit(ctx, g.objects, c.Parents[0])
@@ -158,9 +158,9 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 			return err
 		}
 		var line string
-		attributes, err := g.touch(ctx, change)
+		attributes, err := g.noteAttrsFolder(ctx, change)
 		if !attributes && err == nil {
-			line, err = g.change(ctx, change)
+			line, err = g.changeLine(ctx, change)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", change.Path, err)
@@ -180,21 +180,21 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 	g.mark++
 	g.commits[c.ID] = g.mark
 	if len(c.Parents) == 0 {
-		g.printf("reset %s\n", g.onto)
+		g.writeLine("reset %s\n", g.onto)
 	}
-	g.printf("commit %s\nmark :%d\nauthor %s\ncommitter %s\n", g.onto, g.mark, stampForGit(c.Author), stampForGit(c.Committer))
-	g.data(c.Message)
+	g.writeLine("commit %s\nmark :%d\nauthor %s\ncommitter %s\n", g.onto, g.mark, stampForGit(c.Author), stampForGit(c.Committer))
+	g.writeText(c.Message)
 	for i, parent := range c.Parents {
 		word := "merge"
 		if i == 0 {
 			word = "from"
 		}
-		g.printf("%s :%d\n", word, g.commits[parent])
+		g.writeLine("%s :%d\n", word, g.commits[parent])
 	}
 	for _, line := range slices.Concat(removed, changed, attributes) {
-		g.printf("%s", line)
+		g.writeLine("%s", line)
 	}
-	g.printf("\n")
+	g.writeLine("\n")
 
 	if len(c.Signature) > 0 {
 		g.result.Signatures++
@@ -207,8 +207,8 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 	return nil
 }
 
-// change returns the line for a change of a path, "" for none. It writes the blob.
-func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
+// changeLine returns the line for a change of a path, "" for none. It writes the blob.
+func (g *gitWriter) changeLine(ctx context.Context, c tree.Change) (string, error) {
 	e := c.New
 	switch {
 	case e == nil && c.Old.Type == object.TypeDir, e != nil && e.Type == object.TypeDir:
@@ -216,7 +216,7 @@ func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
 	case e == nil:
 		return "D " + quoteForGit(c.Path) + "\n", nil
 	case e.Type == object.TypeSymlink && !dotGit().MatchString(c.Path):
-		return g.inline("120000", c.Path, e.Target), nil
+		return g.inlineLine("120000", c.Path, e.Target), nil
 	case e.Type != object.TypeFile, dotGit().MatchString(c.Path):
 		reason := "special file"
 		if e.Type == object.TypeFile || e.Type == object.TypeSymlink {
@@ -230,25 +230,25 @@ func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
 	}
 	mode := gitMode(e)
 	if large, err := g.isLarge(ctx, c.Path, e); large && err == nil {
-		pointer, err := g.pointer(ctx, e)
-		return g.inline(mode, c.Path, pointer), err
+		pointer, err := g.storeLFSContent(ctx, e)
+		return g.inlineLine(mode, c.Path, pointer), err
 	} else if err != nil {
 		return "", err
 	}
 	if e.Content.IsZero() {
-		return g.inline(mode, c.Path, string(e.Inline)), nil
+		return g.inlineLine(mode, c.Path, string(e.Inline)), nil
 	}
 	mark, ok := g.blobs[e.Content]
 	if !ok {
 		g.mark++
 		mark = g.mark
 		g.blobs[e.Content] = mark
-		g.printf("blob\nmark :%d\ndata %d\n", mark, e.Size)
+		g.writeLine("blob\nmark :%d\ndata %d\n", mark, e.Size)
 		n, err := io.Copy(g.out, object.NewContentReader(ctx, g.objects, *e))
 		if err != nil {
 			return "", err
 		}
-		g.printf("\n")
+		g.writeLine("\n")
 		g.done.Bytes += n
 	}
 	return fmt.Sprintf("M %s :%d %s\n", mode, mark, quoteForGit(c.Path)), nil
@@ -262,7 +262,7 @@ func gitMode(e *object.Entry) string {
 	return "100644"
 }
 
-func (g *gitWriter) inline(mode, path, content string) string {
+func (g *gitWriter) inlineLine(mode, path, content string) string {
 	return fmt.Sprintf("M %s inline %s\ndata %d\n%s\n", mode, quoteForGit(path), len(content), content)
 }
 

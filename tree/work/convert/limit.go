@@ -26,7 +26,7 @@ func (e *TooLargeError) Error() string {
 }
 
 // limit counts the bytes that come out of an archive. Every reader of archives passes all that
-// it unpacks through [limit.reader]. What a member announces goes to announce first.
+// it unpacks through [limit.limitReader]. What a member announces goes to announce first.
 type limit struct {
 	chosen uint64                           // ImportOptions.MaxSize
 	size   func() (bytes int64, final bool) // of the archive; of a stream, only the part that was read is known
@@ -38,12 +38,12 @@ func (l *limit) announce(path string, n int64) error {
 	if _, final := l.size(); l.chosen == 0 && !final {
 		return nil
 	}
-	return l.check(path, n)
+	return l.checkMore(path, n)
 }
 
-// check returns an error if n more bytes are too many, or if n is negative: the size is beyond
+// checkMore returns an error if n more bytes are too many, or if n is negative: the size is beyond
 // 63 bits.
-func (l *limit) check(path string, n int64) error {
+func (l *limit) checkMore(path string, n int64) error {
 	allowed := l.chosen
 	if allowed == 0 {
 		size, _ := l.size()
@@ -55,11 +55,11 @@ func (l *limit) check(path string, n int64) error {
 	return nil
 }
 
-// reader returns a reader of r that fails when too many bytes came out of it and others before.
-func (l *limit) reader(path string, r io.Reader) io.Reader {
+// limitReader returns a reader of r that fails when too many bytes came out of it and others before.
+func (l *limit) limitReader(path string, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		n, err := r.Read(p)
-		if tooLarge := l.check(path, int64(n)); tooLarge != nil {
+		if tooLarge := l.checkMore(path, int64(n)); tooLarge != nil {
 			return 0, tooLarge
 		}
 		l.used += uint64(n)

@@ -167,7 +167,7 @@ func TestAnnouncedSizes(t *testing.T) {
 		t.Errorf("a member of a stream, whose size is unknown: %v", err)
 	}
 	l.used = 2000 << 20
-	if l.check("a", 0) != nil || l.check("a", 1) == nil {
+	if l.checkMore("a", 0) != nil || l.checkMore("a", 1) == nil {
 		t.Error("a stream does not stop at 200 times the bytes that were read")
 	}
 }

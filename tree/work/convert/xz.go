@@ -17,7 +17,7 @@ const maxWindow = 512 << 20
 // newXZReader returns a reader of the content of an xz file.
 func newXZReader(r io.Reader) (io.ReadCloser, error) {
 	guard := &xzGuard{in: bufio.NewReader(r)}
-	guard.next = guard.stream
+	guard.next = guard.checkStreamHeader
 	z, err := xz.NewReader(guard)
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (g *xzGuard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// peek returns the next n bytes, which must be there.
-func (g *xzGuard) peek(n int) ([]byte, error) {
+// peekBytes returns the next n bytes, which must be there.
+func (g *xzGuard) peekBytes(n int) ([]byte, error) {
 	data, err := g.in.Peek(n)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -64,13 +64,13 @@ func (g *xzGuard) peek(n int) ([]byte, error) {
 	return data, err
 }
 
-// stream looks at the header of a stream, or at the padding between streams.
-func (g *xzGuard) stream() error {
+// checkStreamHeader reads the header of a stream, or at the padding between streams.
+func (g *xzGuard) checkStreamHeader() error {
 	const size = 12
 	if _, err := g.in.Peek(1); err != nil {
 		return err
 	}
-	start, err := g.peek(4)
+	start, err := g.peekBytes(4)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (g *xzGuard) stream() error {
 		g.pass = 4
 		return nil
 	}
-	header, err := g.peek(size)
+	header, err := g.peekBytes(size)
 	if err != nil {
 		return err
 	}
@@ -87,22 +87,22 @@ func (g *xzGuard) stream() error {
 	if !known {
 		return fmt.Errorf("xz: unknown check %d", header[7])
 	}
-	g.pass, g.next = size, g.block
+	g.pass, g.next = size, g.checkBlockHeader
 	return nil
 }
 
-// block looks at the header of a block, or at the start of the index.
-func (g *xzGuard) block() error {
-	start, err := g.peek(1)
+// checkBlockHeader reads the header of a block, or at the start of the index.
+func (g *xzGuard) checkBlockHeader() error {
+	start, err := g.peekBytes(1)
 	if err != nil {
 		return err
 	}
 	if start[0] == 0 {
-		g.pass, g.packed, g.next = 1, 1, g.index
+		g.pass, g.packed, g.next = 1, 1, g.checkIndex
 		return nil
 	}
 	size := (int64(start[0]) + 1) * 4
-	header, err := g.peek(int(size))
+	header, err := g.peekBytes(int(size))
 	if err != nil {
 		return err
 	}
@@ -120,13 +120,13 @@ func (g *xzGuard) block() error {
 	if err != nil {
 		return err
 	}
-	g.pass, g.packed, g.next = size, 0, g.chunk
-	return g.allow(dictionary)
+	g.pass, g.packed, g.next = size, 0, g.checkChunk
+	return g.checkDictionary(dictionary)
 }
 
-// allow returns an error if a dictionary is too large. Small blocks with large dictionaries, as no
+// checkDictionary returns an error if a dictionary is too large. Small blocks with large dictionaries, as no
 // program writes them, would also take too much time.
-func (g *xzGuard) allow(dictionary int64) error {
+func (g *xzGuard) checkDictionary(dictionary int64) error {
 	const sum, ratio = 64 << 30, 1000
 	if dictionary > maxWindow {
 		return fmt.Errorf("xz: a dictionary of %d bytes; at most %d are accepted", dictionary, maxWindow)
@@ -137,21 +137,21 @@ func (g *xzGuard) allow(dictionary int64) error {
 	return nil
 }
 
-// chunk looks at a part of a block, or at its end.
-func (g *xzGuard) chunk() error {
-	start, err := g.peek(1)
+// checkChunk reads the header of a part of a block, or at its end.
+func (g *xzGuard) checkChunk() error {
+	start, err := g.peekBytes(1)
 	if err != nil {
 		return err
 	}
 	kind := start[0]
 	if kind == 0 {
 		g.pass = 1 + xzPadding(g.packed+1) + g.checkSize
-		g.next = g.block
+		g.next = g.checkBlockHeader
 		return nil
 	}
-	header, err := g.peek(5)
+	header, err := g.peekBytes(5)
 	if kind < 0x80 {
-		header, err = g.peek(3)
+		header, err = g.peekBytes(3)
 	}
 	if err != nil {
 		return err
@@ -171,28 +171,28 @@ func (g *xzGuard) chunk() error {
 	return nil
 }
 
-// index looks at the number of records of the index.
-func (g *xzGuard) index() error {
-	count, err := g.number()
+// checkIndex reads the number of records of the index.
+func (g *xzGuard) checkIndex() error {
+	count, err := g.passNumber()
 	g.numbers = 2 * count // a wrong one fails in the library, which compares it with the blocks
-	g.next = g.record
+	g.next = g.checkIndexRecord
 	return err
 }
 
-// record looks at one number of the index, or at the end of the stream.
-func (g *xzGuard) record() error {
+// checkIndexRecord reads one number of the index, or at the end of the stream.
+func (g *xzGuard) checkIndexRecord() error {
 	if g.numbers == 0 {
 		const checksum, footer = 4, 12
-		g.pass, g.next = xzPadding(g.packed)+checksum+footer, g.stream
+		g.pass, g.next = xzPadding(g.packed)+checksum+footer, g.checkStreamHeader
 		return nil
 	}
 	g.numbers--
-	_, err := g.number()
+	_, err := g.passNumber()
 	return err
 }
 
-// number passes on a number, and returns it.
-func (g *xzGuard) number() (uint64, error) {
+// passNumber passes on a number, and returns it.
+func (g *xzGuard) passNumber() (uint64, error) {
 	data, err := g.in.Peek(xzNumberSize)
 	if len(data) == 0 {
 		return 0, err

@@ -7,7 +7,7 @@ import (
 )
 
 func borg() tool {
-	return tool{name: "borg", ask: "--version", version: word(1), open: openBorg, settings: "no encryption; compression zstd,1; by default it is lz4"}
+	return tool{name: "borg", ask: "--version", version: word(1), open: openBorg, places: []string{here}, settings: "no encryption; compression zstd,1; by default it is lz4"}
 }
 
 type borgRepository struct {

@@ -24,14 +24,47 @@ type figure struct {
 // against returns a figure for each set: the ratio of kist to the best of the tools that among
 // selects.
 func against(work string, m metric, among func(tool string) bool, sets ...string) []figure {
+	return ofTool(kistTool, work, m, among, sets...)
+}
+
+// ofTool is against for another tool than kist.
+func ofTool(tool, work string, m metric, among func(tool string) bool, sets ...string) []figure {
 	var figures []figure
 	for _, set := range sets {
 		figures = append(figures, figure{set, func(r *Report) float64 {
 			peers := slices.DeleteFunc(r.peers(set, work), func(x *Result) bool { return !among(x.Tool) })
-			return toBest(r.samples(set, work, kistTool), peers, m)
+			return toBest(r.samples(set, work, tool), peers, m)
 		}})
 	}
 	return figures
+}
+
+// toClear returns a figure for each set in some places: the ratio of an encrypted remote to one in clear.
+func toClear(work string, m metric, places ...string) []figure {
+	var figures []figure
+	for _, place := range places {
+		for _, set := range remoteSets {
+			figures = append(figures, figure{set + place, func(r *Report) float64 {
+				return ratio(r.samples(set+place, work, encryptedTool), r.samples(set+place, work, kistTool), m)
+			}})
+		}
+	}
+	return figures
+}
+
+// openingCost returns the milliseconds of processor time that a fetch without news takes more from an encrypted remote than from
+// one in clear.
+func openingCost(r *Report) float64 {
+	var more []float64
+	for _, place := range []string{onFolder, onServer} {
+		for _, set := range remoteSets {
+			ours, theirs := r.samples(set+place, workFetch, encryptedTool), r.samples(set+place, workFetch, kistTool)
+			for i := range min(len(ours), len(theirs)) {
+				more = append(more, 1000*(ours[i].cpu()-theirs[i].cpu()))
+			}
+		}
+	}
+	return median(more)
 }
 
 func anyTool(string) bool { return true }
@@ -85,6 +118,15 @@ var goals = []goal{
 	{"first version to a server, text", "≤ 0.6 × the fastest peer", 0.6, against(workFirst, seconds, anyTool, "src"+onServer, "many"+onServer)},
 	{"first version to a server, media", "≤ 0.7 × the fastest peer", 0.7, against(workFirst, seconds, anyTool, "media"+onServer)},
 	{"clone from a server", "≤ 0.7 × the fastest restore", 0.7, against(workRestore, seconds, anyTool, "media"+onServer, "src"+onServer, "many"+onServer)},
+	{"push to an encrypted remote", "≤ 1.1 × clear", 1.1, toClear(workPush, seconds, onFolder, onServer)},
+	{"— processor time", "≤ 1.1 × clear", 1.1, toClear(workPush, cpu, onFolder, onServer)},
+	{"clone of an encrypted remote", "≤ 1.1 × clear", 1.1, toClear(workRestore, seconds, onFolder, onServer)},
+	{"— processor time", "≤ 1.1 × clear", 1.1, toClear(workRestore, cpu, onFolder, onServer)},
+	{"stored on an encrypted remote", "≤ 1.02 × clear", 1.02, toClear(workFirst, stored, onFolder, onServer)},
+	{"fetch without news, requests", "≤ clear", 1, toClear(workFetch, requests, onServer)},
+	{"— processor time that encryption adds", "≤ 10 ms", 10, []figure{{"ms", openingCost}}},
+	{"first version to a server, encrypted", "≤ 0.65 × the fastest peer", 0.65, ofTool(encryptedTool, workFirst, seconds, anyTool, "media"+onServer, "src"+onServer, "many"+onServer)},
+	{"clone from a server, encrypted", "≤ 0.35 × the fastest restore", 0.35, ofTool(encryptedTool, workRestore, seconds, anyTool, "media"+onServer, "src"+onServer, "many"+onServer)},
 	{"memory, up to 200,000 files", "≤ 256 MiB", 256, []figure{{"MiB", func(r *Report) float64 { return mostMemory(r, 0, 200_000) }}}},
 	{"memory, up to 1,000,000 files", "≤ 512 MiB", 512, []figure{{"MiB", func(r *Report) float64 { return mostMemory(r, 200_001, 1_000_000) }}}},
 	{"one change in a wide folder", "≤ 64 KiB more on disk", 64, []figure{{"KiB", func(r *Report) float64 {

@@ -2,29 +2,48 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 )
 
 func kist() tool {
-	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, remote: true}
+	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, places: []string{here, onFolder, onServer}}
 }
 
-type kistRepository struct{ guest }
+// encryptedTool is the name of kist with an encrypted remote. It is compared with kist, and is no peer of it.
+const encryptedTool = "encrypted"
+
+// encrypted returns kist with an encrypted remote.
+func encrypted(kist tool) tool {
+	kist.name, kist.settings, kist.places = encryptedTool, "kist with encrypted remotes", []string{onFolder, onServer}
+	kist.open = func(ctx context.Context, o opening) (repository, error) {
+		return openKistWith(ctx, o, "--encrypted", "--no-recovery")
+	}
+	return kist
+}
+
+type kistRepository struct {
+	guest
+	addOptions []string // of 'remote add'
+}
 
 func openKist(ctx context.Context, o opening) (repository, error) {
 	return openKistWith(ctx, o)
 }
 
-// openKistWith is openKist with options for init.
+// openKistWith is openKist with options for the remote, or for init if there is none.
 func openKistWith(ctx context.Context, o opening, options ...string) (kistRepository, error) {
 	o.env = append(append([]string{}, o.env...), "KIST_AUTHOR_NAME=Bench", "KIST_AUTHOR_EMAIL=bench@chest.example")
 	o.runner = &runner{o.env}
-	k := kistRepository{guest{o, ".kist"}}
-	commands := []command{k.command(append([]string{"init", "-q"}, options...)...)}
-	if o.server != nil {
-		commands = append(commands, k.command("remote", "add", "-q", "origin", o.server.kistURL()))
+	k := kistRepository{guest{o, ".kist"}, options}
+	if o.remote == nil {
+		return k, k.begin(ctx, k.command(append([]string{"init", "-q"}, options...)...))
 	}
-	return k, k.begin(ctx, commands...)
+	return k, k.begin(ctx, k.command("init", "-q"), k.addRemote("origin", o.remote))
+}
+
+func (k kistRepository) addRemote(name string, at *prefix) command {
+	return k.command(append([]string{"remote", "add", "-q", name, at.kistURL()}, k.addOptions...)...)
 }
 
 // beside returns the opening of another repository for the same folder.
@@ -51,10 +70,26 @@ func (k kistRepository) log(ctx context.Context) (Sample, error) {
 }
 
 func (k kistRepository) restore(ctx context.Context, to string) (Sample, error) {
-	if k.server != nil {
-		return k.run(ctx, command{dir: filepath.Dir(to), args: []string{k.program, "clone", "-q", k.server.kistURL(), to}})
+	if k.remote != nil {
+		return k.run(ctx, command{dir: filepath.Dir(to), args: []string{k.program, "clone", "-q", k.remote.kistURL(), to}})
 	}
 	return k.inside(func() (Sample, error) { return k.run(ctx, k.command("restore", "-q", "--to", to)) })
+}
+
+func (k kistRepository) push(ctx context.Context) (Sample, error) {
+	return k.inside(func() (s Sample, err error) {
+		to := &prefix{k.remote.server, k.remote.name + "-pushed"}
+		if _, err := k.output(ctx, k.addRemote("pushed", to)); err != nil {
+			return s, err
+		}
+		s, err = k.run(ctx, k.command("push", "-q", "pushed"))
+		_, removeErr := k.output(ctx, k.command("remote", "remove", "-q", "pushed"))
+		return s, errors.Join(err, removeErr, to.remove(ctx))
+	})
+}
+
+func (k kistRepository) fetch(ctx context.Context) (Sample, error) {
+	return k.inside(func() (Sample, error) { return k.run(ctx, k.command("fetch", "-q")) })
 }
 
 func (k kistRepository) compact(ctx context.Context) (Sample, error) {

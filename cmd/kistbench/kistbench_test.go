@@ -57,7 +57,7 @@ func newTestBench(t *testing.T, dir string, args ...string) *bench {
 func TestRace(t *testing.T) {
 	dir := t.TempDir()
 	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-git", "git")
-	if len(b.tools) != 2 || len(b.report.Skipped) != 3 {
+	if len(b.tools) != 3 || len(b.report.Skipped) != 3 {
 		t.Fatalf("tools %+v, skipped %+v", b.report.Tools, b.report.Skipped)
 	}
 	many := manySet(150)
@@ -66,10 +66,26 @@ func TestRace(t *testing.T) {
 		f := &folder{dataSet: set, path: filepath.Join(dir, "data-"+set.name)}
 		check(t, f.prepare(t.Context()))
 		f.touched = f.touched.Add(-minAge) // this test does not depend on the age
-		e := b.event(f, nil)
-		for round := 1; round <= 2; round++ {
-			check(t, e.run(t.Context(), round, e.standard))
-			f.touched = f.touched.Add(-minAge)
+		for _, place := range []string{here, onFolder} {
+			e := b.event(f, place, nil)
+			for round := 1; round <= 2; round++ {
+				check(t, e.run(t.Context(), round, e.standard))
+				f.touched = f.touched.Add(-minAge)
+			}
+		}
+	}
+	for _, set := range []string{"many-folder", "media-folder"} {
+		for _, tool := range []string{kistTool, encryptedTool} {
+			for work, count := range map[string]int{workFirst: 2, workPush: 2, workFetch: 2 * pairs, workRestore: 2} {
+				samples := b.report.samples(set, work, tool)
+				if len(samples) != count || samples[0].Seconds <= 0 || work == workFirst && samples[0].Stored <= 0 {
+					t.Errorf("%s of %s by %s: %+v", work, set, tool, samples)
+				}
+			}
+		}
+		clear, encrypted := b.report.samples(set, workFirst, kistTool), b.report.samples(set, workFirst, encryptedTool)
+		if clear[0].Stored == encrypted[0].Stored {
+			t.Errorf("%s: an encrypted remote has the %d bytes of one in clear", set, clear[0].Stored)
 		}
 	}
 	for _, set := range []string{"many", "media"} {
@@ -221,7 +237,7 @@ func TestStopped(t *testing.T) {
 	}
 	r, err := readReport(saved)
 	check(t, err)
-	if len(r.Tools) != 1 || len(r.Sets) != 1 || !slices.ContainsFunc(r.Skipped, func(s Skip) bool { return s.Why == "the run was stopped" }) {
+	if len(r.Tools) != 2 || len(r.Sets) != 1 || !slices.ContainsFunc(r.Skipped, func(s Skip) bool { return s.Why == "the run was stopped" }) {
 		t.Errorf("report %+v", r)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func kopia() tool {
 	return tool{
-		name: "kopia", open: openKopia, remote: true, settings: "compression zstd-fastest; by default there is none",
+		name: "kopia", open: openKopia, places: []string{here, onServer}, settings: "compression zstd-fastest; by default there is none",
 		ask: "--version", version: func(printed string) string {
 			if first := word(0)(printed); !strings.HasPrefix(first, "v0-") { // v0-unofficial
 				return first
@@ -51,12 +51,12 @@ func (k kopiaRepository) command(machine string, args ...string) command {
 // location returns the arguments that create the repository, or connect to it.
 func (k kopiaRepository) location(verb, machine string) []string {
 	cache := "--cache-directory=" + filepath.Join(k.dir, machine, "cache")
-	if k.server == nil {
+	if k.remote == nil {
 		return []string{"repository", verb, "filesystem", "--path", k.folders()[0], cache}
 	}
-	args := []string{"repository", verb, "s3", "--bucket", k.server.bucket, "--prefix", k.server.name + "/", "--region", region(),
-		"--endpoint", k.server.host, "--access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "--secret-access-key", os.Getenv("AWS_SECRET_ACCESS_KEY"), cache}
-	if !k.server.secure {
+	args := []string{"repository", verb, "s3", "--bucket", k.remote.bucket, "--prefix", k.remote.name + "/", "--region", region(),
+		"--endpoint", k.remote.host, "--access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "--secret-access-key", os.Getenv("AWS_SECRET_ACCESS_KEY"), cache}
+	if !k.remote.secure {
 		args = append(args, "--disable-tls")
 	}
 	return args
@@ -69,7 +69,7 @@ func (k kopiaRepository) save(ctx context.Context, _ string) (Sample, error) {
 // restore restores from a server on another machine. It connects first, which is not measured.
 func (k kopiaRepository) restore(ctx context.Context, to string) (Sample, error) {
 	machine := "main"
-	if k.server != nil {
+	if k.remote != nil {
 		machine = "other"
 		if _, err := k.output(ctx, k.command(machine, k.location("connect", machine)...)); err != nil {
 			return Sample{}, err

@@ -27,9 +27,6 @@ const (
 // look lists or reads the last version in a mount of each tool that can mount. The page cache is
 // empty before. The floor is the same work in the folder itself.
 func (e *event) look(ctx context.Context) error {
-	if e.server != nil {
-		return nil
-	}
 	var work string
 	var then []string // what find does with each file
 	switch {

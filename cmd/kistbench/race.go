@@ -15,7 +15,7 @@ type contestant struct {
 	tool
 	repository
 	dir    string
-	server *prefix
+	remote *prefix // nil: none
 }
 
 // event is a race of the tools on one data set.
@@ -23,28 +23,35 @@ type event struct {
 	*bench
 	*folder
 	set         string  // the name in results
-	server      *server // nil: repositories are folders
+	place       string  // of the repositories, or of kist's remotes
+	server      *server // nil: they are folders
 	contestants []*contestant
 	out         map[string]bool // tools that do not take part, or failed
 	round       int
 }
 
-// onServer is the suffix of a set whose repositories are on a server.
-const onServer = "-s3"
+// Places of repositories, or of remotes of kist. Each is the suffix of the sets there.
+const (
+	here     = ""        // a folder; kist has no remote
+	onFolder = "-folder" // a remote in a folder
+	onServer = "-s3"
+)
 
 // event returns a race and adds its set to the report.
-func (b *bench) event(f *folder, server *server) *event {
-	e := &event{bench: b, folder: f, set: f.name, server: server, out: map[string]bool{}}
+func (b *bench) event(f *folder, place string, server *server) *event {
+	e := &event{bench: b, folder: f, set: f.name + place, place: place, server: server, out: map[string]bool{}}
 	title := f.title
 	if f.then != "" {
 		title += "; then " + f.then
 	}
-	if server != nil {
-		e.set += onServer
+	switch place {
+	case onFolder:
+		title = "to a remote in a folder: " + title
+	case onServer:
 		title = "to an S3 server on the same machine: " + title
 	}
 	for _, t := range b.tools {
-		e.out[t.name] = f.alone && t.name != kistTool || server != nil && !t.remote
+		e.out[t.name] = f.alone && t.name != kistTool || !slices.Contains(t.places, place)
 	}
 	b.report.Sets = append(b.report.Sets, Set{Name: e.set, Title: title})
 	return e
@@ -86,23 +93,44 @@ func (e *event) standard(ctx context.Context) error {
 	if err := e.each(ctx, workChanged, 0, save); err != nil {
 		return err
 	}
+	if e.place != here {
+		return errors.Join(e.exchange(ctx), e.restore(ctx))
+	}
 	if err := e.look(ctx); err != nil {
 		return err
 	}
-	if e.server == nil && e.held.files > listFiles {
+	if e.held.files > listFiles {
 		if err := e.request(ctx); err != nil {
 			return err
 		}
 	}
-	if err := e.restore(ctx); err != nil || !e.compacts || e.server != nil {
+	if err := e.restore(ctx); err != nil || !e.compacts {
 		return err
 	}
 	return e.compact(ctx)
 }
 
+// exchange measures a push of all, and fetches without news.
+func (e *event) exchange(ctx context.Context) error {
+	measure := func(work string, step int, do func(exchanger) (Sample, error)) error {
+		return e.each(ctx, work, step, func(c *contestant) (Sample, error) {
+			x, ok := c.repository.(exchanger)
+			if !ok {
+				return Sample{}, errors.ErrUnsupported
+			}
+			return do(x)
+		})
+	}
+	err := measure(workPush, 0, func(x exchanger) (Sample, error) { return x.push(ctx) })
+	for step := 1; step <= pairs && err == nil; step++ {
+		err = measure(workFetch, step, func(x exchanger) (Sample, error) { return x.fetch(ctx) })
+	}
+	return err
+}
+
 // fullMetadata measures a first version with all metadata, in another repository.
 func (e *event) fullMetadata(ctx context.Context) error {
-	if e.server != nil {
+	if e.place != here {
 		return nil
 	}
 	return e.each(ctx, workMetadata, 0, func(c *contestant) (Sample, error) {
@@ -196,11 +224,14 @@ func (e *event) run(ctx context.Context, round int, work func(context.Context) e
 			continue
 		}
 		c := &contestant{tool: t, dir: filepath.Join(e.dir, "of-"+t.name)}
-		if e.server != nil {
-			c.server = &prefix{e.server, fmt.Sprintf("%s/%s-%s-%d", filepath.Base(e.dir), e.set, t.name, e.round)}
+		switch e.place {
+		case onFolder:
+			c.remote = &prefix{name: filepath.Join(c.dir, "remote")}
+		case onServer:
+			c.remote = &prefix{e.server, fmt.Sprintf("%s/%s-%s-%d", filepath.Base(e.dir), e.set, t.name, e.round)}
 		}
 		e.contestants = append(e.contestants, c)
-		c.repository, err = t.open(ctx, opening{e.runner, t.program, c.dir, e.path, c.server})
+		c.repository, err = t.open(ctx, opening{e.runner, t.program, c.dir, e.path, c.remote})
 		if err != nil {
 			if err := e.failed(c, err); err != nil {
 				return err
@@ -212,8 +243,8 @@ func (e *event) run(ctx context.Context, round int, work func(context.Context) e
 
 func (c *contestant) remove(ctx context.Context) error {
 	err := os.RemoveAll(c.dir)
-	if c.server != nil {
-		err = errors.Join(err, c.server.remove(ctx))
+	if c.remote != nil {
+		err = errors.Join(err, c.remote.remove(ctx))
 	}
 	return err
 }
@@ -233,7 +264,7 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 		if errors.Is(err, errors.ErrUnsupported) {
 			continue
 		}
-		if err == nil && work != workRestore && work != workMetadata {
+		if err == nil && !slices.Contains([]string{workRestore, workMetadata, workPush, workFetch}, work) {
 			s.Stored, err = c.stored(ctx)
 		}
 		if err != nil {
@@ -244,7 +275,7 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 		}
 		s.Round, s.Step = e.round, step
 		e.report.add(e.set, work, c.name, s)
-		fmt.Fprintf(e.log, "%-9s round %d/%d  %-9s %-6s %8.2f s  %7.2f s CPU  %8s\n",
+		fmt.Fprintf(e.log, "%-9s round %d/%d  %-9s %-9s %8.2f s  %7.2f s CPU  %8s\n",
 			e.set, e.round, e.opts.rounds, work+strings.Repeat(fmt.Sprintf(" %d", step), min(step, 1)), c.name, s.Seconds, s.cpu(), byteSize(s.Peak))
 	}
 	return nil
@@ -264,8 +295,8 @@ func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sa
 
 // stored returns the size of the repository in bytes.
 func (c *contestant) stored(ctx context.Context) (int64, error) {
-	if c.server != nil {
-		return c.server.stored(ctx)
+	if c.remote != nil {
+		return c.remote.stored(ctx)
 	}
 	held, err := count(c.folders()...)
 	return held.disk, err
@@ -275,7 +306,7 @@ func (c *contestant) stored(ctx context.Context) (int64, error) {
 // error if the tool is kist, or if the error is not that of a command.
 func (e *event) failed(c *contestant, err error) error {
 	var failed *CommandError
-	if c.name == kistTool || !errors.As(err, &failed) {
+	if c.name == kistTool || c.name == encryptedTool || !errors.As(err, &failed) {
 		return err
 	}
 	e.out[c.name] = true

@@ -64,6 +64,8 @@ const (
 	workStatus    = "status"    // status without a change
 	workMetadata  = "metadata"  // a version with all metadata, into an empty repository
 	workChanged   = "changed"   // a version after a change
+	workPush      = "push"      // send all commits to an empty remote; the traffic has that of 'remote add', too
+	workFetch     = "fetch"     // ask the remote for news, without any; each step is another pair
 	workList      = "list"      // find all files of the last version, in a mount
 	workRead      = "read"      // read all files of the last version, in a mount
 	workRequest   = "request"   // answer requests of a small file over HTTP; the seconds are the 99th percentile
@@ -115,11 +117,11 @@ func (r *Report) samples(set, work, tool string) []Sample {
 	return nil
 }
 
-// peers returns the results of the other tools for a piece of work.
+// peers returns the results of the other programs for a piece of work.
 func (r *Report) peers(set, work string) []*Result {
 	var found []*Result
 	for _, x := range r.Results {
-		if x.Set == set && x.Work == work && x.Tool != kistTool && x.Tool != floorTool {
+		if x.Set == set && x.Work == work && x.Tool != kistTool && x.Tool != encryptedTool && x.Tool != floorTool {
 			found = append(found, x)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 func restic() tool {
-	return tool{name: "restic", ask: "version", version: word(1), open: openRestic, remote: true}
+	return tool{name: "restic", ask: "version", version: word(1), open: openRestic, places: []string{here, onServer}}
 }
 
 type resticRepository struct{ opening }
@@ -21,8 +21,8 @@ func openRestic(ctx context.Context, o opening) (repository, error) {
 // command returns a command with its cache in a folder of the given name.
 func (r resticRepository) command(cache string, args ...string) command {
 	at := filepath.Join(r.dir, "repository")
-	if r.server != nil {
-		at = r.server.resticURL()
+	if r.remote != nil {
+		at = r.remote.resticURL()
 	}
 	return command{dir: r.data, args: append([]string{r.program, "-q", "-r", at, "--cache-dir", filepath.Join(r.dir, cache)}, args...)}
 }
@@ -33,7 +33,7 @@ func (r resticRepository) save(ctx context.Context, _ string) (Sample, error) {
 
 func (r resticRepository) restore(ctx context.Context, to string) (Sample, error) {
 	cache := "cache"
-	if r.server != nil {
+	if r.remote != nil {
 		cache = "cache-of-restore"
 	}
 	return r.run(ctx, r.command(cache, "restore", "latest", "--target", to))

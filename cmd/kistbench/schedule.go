@@ -23,13 +23,13 @@ type roundOf func(ctx context.Context, round int) error
 func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 	for _, set := range dataSets(p.opts) {
 		if p.wants(set.stage) {
-			p.add(ctx, set.name, set, func(f *folder) roundOf { return p.race(f, nil) })
+			p.add(ctx, here, set, func(f *folder) roundOf { return p.race(f, here, nil) })
 		}
 	}
 	if p.wants(setVersions) {
 		set, dirs := releasesSet(ctx, p.opts.releases)
-		p.add(ctx, set.name, set, func(f *folder) roundOf {
-			e := p.event(f, nil)
+		p.add(ctx, here, set, func(f *folder) roundOf {
+			e := p.event(f, here, nil)
 			return func(ctx context.Context, round int) error {
 				return e.run(ctx, round, func(ctx context.Context) error { return e.releases(ctx, dirs) })
 			}
@@ -39,7 +39,7 @@ func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 		p.planCommands()
 	}
 	if p.wants(setGrowth) {
-		p.add(ctx, curveHistory, historySet(), func(f *folder) roundOf {
+		p.add(ctx, here, historySet(), func(f *folder) roundOf {
 			return func(ctx context.Context, round int) error {
 				if round > 1 {
 					return nil
@@ -48,10 +48,25 @@ func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 			}
 		})
 	}
+	if p.wants(setFolder) {
+		p.planRemotes(ctx, onFolder, nil)
+	}
 	if p.wants(setS3) {
 		return p.planServer(ctx)
 	}
 	return func() {}
+}
+
+// remoteSets are the sets of the races to remotes.
+var remoteSets = []string{"media", "src", "many"}
+
+// planRemotes adds the races to remotes in a place.
+func (p *schedule) planRemotes(ctx context.Context, place string, server *server) {
+	for _, set := range dataSets(p.opts) {
+		if slices.Contains(remoteSets, set.name) {
+			p.add(ctx, place, set, func(f *folder) roundOf { return p.race(f, place, server) })
+		}
+	}
 }
 
 // planServer adds the stages that need a server.
@@ -61,21 +76,17 @@ func (p *schedule) planServer(ctx context.Context) (cleanup func()) {
 		p.report.skip(setS3, err.Error())
 		return func() {}
 	}
-	for _, set := range dataSets(p.opts) {
-		if set.name == "media" || set.name == "src" || set.name == "many" {
-			p.add(ctx, set.name+onServer, set, func(f *folder) roundOf { return p.race(f, server) })
-		}
-	}
+	p.planRemotes(ctx, onServer, server)
 	return server.close
 }
 
 func (p *schedule) wants(name string) bool { return slices.Contains(p.opts.sets, name) }
 
-// add adds a stage for a set, if the set is available.
-func (p *schedule) add(ctx context.Context, name string, set dataSet, run func(*folder) roundOf) {
+// add adds a stage for a set in a place, if the set is available.
+func (p *schedule) add(ctx context.Context, place string, set dataSet, run func(*folder) roundOf) {
 	if f := p.use(ctx, set); f != nil {
-		p.most = max(p.most, p.room(f))
-		p.stages = append(p.stages, stage{name, run(f)})
+		p.most = max(p.most, p.room(f, place))
+		p.stages = append(p.stages, stage{set.name + place, run(f)})
 	}
 }
 
@@ -96,9 +107,9 @@ func (p *schedule) use(ctx context.Context, set dataSet) *folder {
 	return f
 }
 
-// race returns a race of all tools. With a server, the repositories are there.
-func (p *schedule) race(f *folder, server *server) roundOf {
-	e := p.event(f, server)
+// race returns a race of all tools with repositories in a place.
+func (p *schedule) race(f *folder, place string, server *server) roundOf {
+	e := p.event(f, place, server)
 	return func(ctx context.Context, round int) error { return e.run(ctx, round, e.standard) }
 }
 
@@ -113,12 +124,16 @@ func (p *schedule) checkRoom() error {
 }
 
 // room returns the disk space that a race needs beside its files, in bytes: a repository for each
-// tool, and one copy.
-func (b *bench) room(f *folder) int64 {
+// tool, and one copy. With remotes, these are beside the repositories, and the copy is a clone; a push goes to one more.
+func (b *bench) room(f *folder, place string) int64 {
 	tools := len(b.tools)
 	if f.alone {
 		tools = 1
 	}
-	need := f.held.disk * int64(1+tools)
+	copies := 1 + tools
+	if place != here {
+		copies = 3 + 2*tools
+	}
+	need := f.held.disk * int64(copies)
 	return need + need/8 + 64*mib
 }

@@ -16,7 +16,7 @@ func TestRequest(t *testing.T) {
 	check(t, f.prepare(t.Context()))
 	check(t, os.Rename(filepath.Join(f.path, "d000"), filepath.Join(f.path, "a folder#1")))
 	f.touched = f.touched.Add(-minAge)
-	e := b.event(f, nil)
+	e := b.event(f, here, nil)
 	check(t, e.run(t.Context(), 1, func(ctx context.Context) error {
 		if _, err := e.contestants[0].save(ctx, "first"); err != nil {
 			return err

@@ -69,10 +69,10 @@ func region() string {
 	return "us-east-1"
 }
 
-// prefix is the place of a repository on a server.
+// prefix is the place of a repository on a server, or of a remote in a folder.
 type prefix struct {
-	*server
-	name string // no slash at its ends
+	*server        // nil: it is a folder
+	name    string // the folder; or on the server, without a slash at its ends
 }
 
 func (p *prefix) endpoint() string {
@@ -83,6 +83,9 @@ func (p *prefix) endpoint() string {
 }
 
 func (p *prefix) kistURL() string {
+	if p.server == nil {
+		return p.name
+	}
 	return fmt.Sprintf("s3://%s/%s?endpoint=%s", p.bucket, p.name, p.endpoint())
 }
 
@@ -93,8 +96,12 @@ func (p *prefix) objects(ctx context.Context) <-chan minio.ObjectInfo {
 	return p.client.ListObjects(ctx, p.bucket, minio.ListObjectsOptions{Prefix: strings.TrimSuffix(p.name, "/") + "/", Recursive: true})
 }
 
-// stored returns the sum of the sizes of the objects.
+// stored returns the sum of the sizes of the objects, or the blocks of the folder.
 func (p *prefix) stored(ctx context.Context) (int64, error) {
+	if p.server == nil {
+		held, err := count(p.name)
+		return held.disk, err
+	}
 	var total int64
 	for o := range p.objects(ctx) {
 		if o.Err != nil {
@@ -105,8 +112,11 @@ func (p *prefix) stored(ctx context.Context) (int64, error) {
 	return total, nil
 }
 
-// remove removes all objects.
+// remove removes the folder or all objects.
 func (p *prefix) remove(ctx context.Context) error {
+	if p.server == nil {
+		return os.RemoveAll(p.name)
+	}
 	for failed := range p.client.RemoveObjects(ctx, p.bucket, p.objects(ctx), minio.RemoveObjectsOptions{}) {
 		if failed.Err != nil {
 			return failed.Err

@@ -20,7 +20,7 @@ func TestRaceToServer(t *testing.T) {
 	f := &folder{dataSet: mediaSet(4 * mib), path: filepath.Join(dir, "data")}
 	check(t, f.prepare(t.Context()))
 	f.touched = f.touched.Add(-minAge)
-	e := b.event(f, server)
+	e := b.event(f, onServer, server)
 	check(t, e.run(t.Context(), 1, e.standard))
 	for _, tool := range b.report.Tools {
 		first := b.report.samples("media"+onServer, workFirst, tool.Name)
@@ -33,6 +33,9 @@ func TestRaceToServer(t *testing.T) {
 		restored := b.report.samples("media"+onServer, workRestore, tool.Name)
 		if len(restored) != 1 || restored[0].Received < 5*mib { // 1 MiB was put in front of a file
 			t.Errorf("%s: restored %+v", tool.Name, restored)
+		}
+		if fetched := b.report.samples("media"+onServer, workFetch, tool.Name); (tool.Name == kistTool || tool.Name == encryptedTool) && (len(fetched) != pairs || fetched[0].Requests == 0) {
+			t.Errorf("%s: fetched %+v", tool.Name, fetched)
 		}
 		p := &prefix{server, filepath.Base(dir)}
 		if left, err := p.stored(t.Context()); err != nil || left != 0 {

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// allSets are the names that -sets takes, in the order of the run. The last four are not folders.
-// versions is a race over releases, commands runs commands on histories, s3 is a race to a server,
-// and growth measures only kist.
-var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setS3, setGrowth}
+// allSets are the names that -sets takes, in the order of the run. The last five are not folders.
+// versions is a race over releases, commands runs commands on histories, folder and s3 are races to remotes
+// in a folder and to a server, and growth measures only kist.
+var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setFolder, setS3, setGrowth}
 
 const (
 	setVersions = "versions"
+	setFolder   = "folder"
 	setS3       = "s3"
 	setGrowth   = "growth"
 )

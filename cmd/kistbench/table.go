@@ -55,10 +55,16 @@ var rows = []row{
 	of("no change, s", workUnchanged, seconds),
 	of("status, s", workStatus, seconds),
 	of("after the change, s", workChanged, seconds),
+	of("push of all, s", workPush, seconds),
+	of("— processor, s", workPush, cpu),
+	of("fetch without news, s", workFetch, seconds),
+	of("— processor, s", workFetch, cpu),
+	of("— requests", workFetch, requests),
 	of("`find` in a mount, s", workList, seconds),
 	of("read in a mount, s", workRead, seconds),
 	of("99 % of requests over HTTP within, s", workRequest, seconds),
 	of("restore, s", workRestore, seconds),
+	of("— processor, s", workRestore, cpu),
 	of("— peak memory, MiB", workRestore, mebibytes(peak)),
 	of("stored, MiB", workFirst, mebibytes(stored)),
 	{"added by the change, MiB", mebibytes(stored), func(r *Report, set, tool string) []Sample { return added(r, set, workUnchanged, workChanged, tool) }},
@@ -99,8 +105,8 @@ func commandRows(r *Report, set string) (lines []row) {
 	return lines
 }
 
-// setTable returns the table of the medians of a set. Its last column is the ratio of kist to the
-// best of the other tools.
+// setTable returns the table of the medians of a set. Its last columns are the ratio of kist to the
+// best of the other programs, and that of an encrypted remote to one in clear.
 func setTable(r *Report, set string) string {
 	lines := rows
 	if set == setVersions {
@@ -117,12 +123,16 @@ func setTable(r *Report, set string) string {
 	if len(tools) == 0 {
 		return notMeasured
 	}
-	peers := len(tools) > 1
+	encrypts := slices.Contains(tools, encryptedTool)
+	peers := len(tools) > 1 && !slices.Equal(tools, []string{kistTool, encryptedTool})
 	var out strings.Builder
 	header := append([]string{""}, tools...)
 	header = append(header, floorTool)
 	if peers {
 		header = append(header, "kist / best other")
+	}
+	if encrypts {
+		header = append(header, "encrypted / clear")
 	}
 	writeRow(&out, header)
 	fmt.Fprintf(&out, "|---|%s\n", strings.Repeat("---:|", len(header)-1))
@@ -132,12 +142,15 @@ func setTable(r *Report, set string) string {
 		for _, tool := range append(slices.Clone(tools), floorTool) {
 			samples := line.samples(r, set, tool)
 			cells = append(cells, number(medianOf(samples, line.m)))
-			if tool != kistTool && tool != floorTool {
+			if tool != kistTool && tool != encryptedTool && tool != floorTool {
 				others = append(others, &Result{Tool: tool, Samples: samples})
 			}
 		}
 		if peers {
 			cells = append(cells, comparison(line.samples(r, set, kistTool), others, line.m))
+		}
+		if encrypts {
+			cells = append(cells, number(ratio(line.samples(r, set, encryptedTool), line.samples(r, set, kistTool), line.m)))
 		}
 		if slices.ContainsFunc(cells[1:], func(s string) bool { return s != "" }) {
 			writeRow(&out, cells)

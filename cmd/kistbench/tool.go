@@ -26,7 +26,7 @@ type tool struct {
 	version  func(printed string) string
 	// open makes an empty repository for the folder data.
 	open   func(ctx context.Context, o opening) (repository, error)
-	remote bool // works with a server
+	places []string // where its repository or remote can be
 }
 
 // opening has the arguments of [tool.open].
@@ -35,14 +35,14 @@ type opening struct {
 	program string
 	dir     string  // for all local files of the repository; absent or empty
 	data    string  // the folder to keep versions of
-	server  *prefix // nil: the repository is in dir
+	remote  *prefix // nil: the repository is in dir
 }
 
 // repository keeps versions of one folder.
 type repository interface {
-	// save stores a version of the folder, on the server if there is one.
+	// save stores a version of the folder, on the remote if there is one.
 	save(ctx context.Context, message string) (Sample, error)
-	// restore writes the last version into the empty folder to. From a server, it restores
+	// restore writes the last version into the empty folder to. From a remote, it restores
 	// without local data.
 	restore(ctx context.Context, to string) (Sample, error)
 	// folders returns the folders of the repository.
@@ -52,6 +52,14 @@ type repository interface {
 // statuser is a repository that can list changed files.
 type statuser interface {
 	status(ctx context.Context) (Sample, error)
+}
+
+// exchanger is a repository with remotes.
+type exchanger interface {
+	// push sends all commits to a new remote, which it removes afterwards.
+	push(ctx context.Context) (Sample, error)
+	// fetch asks the remote for news. There are none.
+	fetch(ctx context.Context) (Sample, error)
 }
 
 // compacter is a repository with a gc.
@@ -92,7 +100,12 @@ func findTools(ctx context.Context, opts *options, r *runner, report *Report) ([
 			return nil, err
 		}
 		found = append(found, t)
-		report.Tools = append(report.Tools, Program{t.name, versionOf(t, string(printed)), t.settings})
+		if t.name == kistTool {
+			found = append(found, encrypted(t))
+		}
+		for _, t := range found[len(report.Tools):] {
+			report.Tools = append(report.Tools, Program{t.name, versionOf(t, string(printed)), t.settings})
+		}
 	}
 	return found, nil
 }

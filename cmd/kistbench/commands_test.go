@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -17,10 +18,11 @@ func TestCommands(t *testing.T) {
 		t.Fatalf("planned: %+v", p.stages)
 	}
 
+	git := b.tools[slices.IndexFunc(b.tools, func(t tool) bool { return t.name == "git" })]
 	small, long, switched := histories(b.opts)[0], histories(b.opts)[1], histories(b.opts)[4]
 	long.write, switched.write = func(s *stream) { s.oneFile(20) }, func(s *stream) { s.twoBranches(30, 3) }
 	for _, h := range []history{small, long, switched} {
-		c := &commandRace{bench: b, history: h, dir: filepath.Join(dir, h.name), programs: [2]tool{b.tools[0], b.tools[1]}}
+		c := &commandRace{bench: b, history: h, dir: filepath.Join(dir, h.name), programs: [2]tool{b.tools[0], git}}
 		check(t, c.make(t.Context()))
 		c.touched = c.touched.Add(-minAge)
 		check(t, c.run(t.Context(), 2))

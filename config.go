@@ -69,6 +69,9 @@ type RemoteConfig struct {
 	SingleWriter bool   `toml:"single-writer,omitempty"`
 	ObjectLock   string `toml:"object-lock,omitempty"` // see [ParseLock]
 	Encrypted    string `toml:"encrypted,omitempty"`   // the pin of an encrypted remote; see [crypt.ParsePin]
+
+	// RequireSigned is for a new configuration: [RequiresSigned] also knows the user's own.
+	RequireSigned bool `toml:"require-signed,omitempty"`
 }
 
 // BranchConfig has the settings of a branch: its upstream.

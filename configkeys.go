@@ -104,6 +104,7 @@ var configKeys = slices.Concat([]ConfigKey{
 		_, err := ParseLock(text)
 		return err
 	})},
+	{Name: "remote.*.require-signed", Form: "true or false", Default: "false", Help: "every change of the remote must be signed by somebody you trust", check: checkBoolSetting},
 	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Scope: RepositoryOnly, Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
 	{Name: "remote.*.url", Form: "URL", Scope: RepositoryOnly, Help: "the URL of the remote, without a password", check: checkTextSetting(checkRemoteURL)},
 	{Name: KeyRequireEncrypted, Form: "true or false", Default: "false", Scope: UserOnly, Help: "remotes that are not encrypted are refused", check: checkBoolSetting},

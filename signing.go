@@ -16,6 +16,7 @@ const (
 	KeySignKey        = "sign.key"             // the ssh key, see [sshsig.NewSigner]
 	KeySignCommits    = "sign.commits"         // sign all commits that the user makes
 	KeySignTags       = "sign.tags"            // sign all tags with a message
+	KeySignRoots      = "sign.roots"           // sign all roots that are written to remotes
 	KeyAllowedSigners = "sign.allowed-signers" // the file with the keys that the user trusts
 )
 
@@ -26,6 +27,7 @@ func signKeys() []ConfigKey {
 		{Name: KeyAllowedSigners, Form: "FILE", Scope: UserOnly, Help: "whose signatures you trust, in the format of ssh-keygen", check: checkTextSetting(checkHomePath)},
 		{Name: KeySignCommits, Form: "true or false", Default: "false", Help: "sign all commits that you make", check: checkBoolSetting},
 		{Name: KeySignKey, Form: "TEXT", Help: "your ssh key: a file, or a public key that an agent has", check: checkTextSetting(nil)},
+		{Name: KeySignRoots, Form: "true or false", Default: "false", Help: "sign every change that you make to a remote", check: checkBoolSetting},
 		{Name: KeySignTags, Form: "true or false", Default: "false", Help: "sign all tags with a message", check: checkBoolSetting},
 	}
 }
@@ -39,12 +41,15 @@ func checkHomePath(path string) error {
 	return nil
 }
 
-// Signing says how commits and tags are signed.
+// Signing says how commits, tags and roots are signed.
 type Signing struct {
 	Keys    sshsig.Keys // the places of the user's keys
 	Key     string      // in place of [KeySignKey]
 	Commits *bool       // in place of [KeySignCommits]
 	Tags    *bool       // in place of [KeySignTags]
+
+	// Allowed returns the signers that the user trusts, for remotes whose roots must be signed. Nil: nobody is trusted.
+	Allowed func() (*sshsig.AllowedSigners, error)
 
 	signer *sshsig.Signer // set when the repository is opened
 }
@@ -63,6 +68,15 @@ func SignsCommits(r *Repository) bool { return signs(r, r.opt.Sign.Commits, KeyS
 
 // SignsTags reports whether the tags that the user makes are signed.
 func SignsTags(r *Repository) bool { return signs(r, r.opt.Sign.Tags, KeySignTags) }
+
+// SignsRoots reports whether all roots that the user writes are signed, and not only those of remotes that require it.
+func SignsRoots(r *Repository) bool { return signs(r, nil, KeySignRoots) }
+
+// RequiresSigned reports whether the roots of a remote must be signed by somebody whom the user trusts. Repo may be nil.
+func RequiresSigned(user *UserConfig, repo *Config, name string) bool {
+	values, _ := lookup(user, repo, "remote."+name+".require-signed")
+	return len(values) == 1 && values[0] == "true"
+}
 
 // signs returns the choice of the command, or else that of the configuration.
 func signs(r *Repository, chosen *bool, key string) bool {

@@ -93,20 +93,42 @@ func (s *Signer) Sign(ctx context.Context, namespace string, message []byte) ([]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	made, err := s.make(ctx, namespace, message)
-	if err == nil {
-		return made.Encode(), nil
+	if err != nil {
+		return nil, s.asError(ctx, err)
 	}
+	return made.Encode(), nil
+}
+
+// asError returns the error of a key, or that of ctx.
+func (s *Signer) asError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return nil, &KeyError{s.name, err}
+	return &KeyError{s.name, err}
+}
+
+// FindKey returns an error if there is no key to sign with. It asks for the passphrase of a key that needs it. Errors
+// are those of [Signer.Sign].
+func (s *Signer) FindKey(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.findOnce(ctx); err != nil {
+		return s.asError(ctx, err)
+	}
+	return nil
+}
+
+// findOnce finds the key, unless that is done.
+func (s *Signer) findOnce(ctx context.Context) error {
+	if s.public != nil {
+		return nil
+	}
+	return s.find(ctx)
 }
 
 func (s *Signer) make(ctx context.Context, namespace string, message []byte) (*Signature, error) {
-	if s.public == nil {
-		if err := s.find(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.findOnce(ctx); err != nil {
+		return nil, err
 	}
 	made, err := s.sign(ctx, toSign(namespace, message))
 	if err != nil {

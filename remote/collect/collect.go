@@ -158,7 +158,7 @@ type deletionChecker interface {
 
 // checkPermission returns an error if this process may not write to a remote or delete there.
 func checkPermission(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
-	if err := r.CheckWritable(head); err != nil {
+	if err := r.CheckWritable(ctx, head); err != nil {
 		return err
 	}
 	store, ok := remote.As[deletionChecker](r.Backend())

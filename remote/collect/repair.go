@@ -65,7 +65,7 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 
 	head, err := r.Head(ctx)
 	if err == nil && !o.DryRun {
-		err = r.CheckWritable(head)
+		err = r.CheckWritable(ctx, head)
 	}
 	if err != nil {
 		return nil, err

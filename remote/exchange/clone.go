@@ -66,7 +66,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	if o.Name == "" {
 		o.Name = registry.DefaultRemote
 	}
-	m := registry.Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter}
+	m := registry.Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter, RequireSigned: kist.RequiresSigned(opt.User, nil, o.Name)}
 	r, err := interruptedClone(dir, opt, m)
 	if err != nil {
 		return nil, nil, err
@@ -135,6 +135,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	if len(list) == 1 {
 		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // the remote recorded it
 		m.Encrypted = list[0].Encrypted
+		m.RequireSigned = m.RequireSigned || list[0].RequireSigned
 	}
 	if len(list) != 1 || list[0] != m {
 		r.Close()
@@ -192,7 +193,7 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 func initClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote, c rootlog.Chunker) (*kist.Repository, error) {
 	config := kist.NewConfig(chunker.Params{})
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
-	config.Remote = map[string]kist.RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter, Encrypted: m.Encrypted}}
+	config.Remote = map[string]kist.RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter, Encrypted: m.Encrypted, RequireSigned: m.RequireSigned}}
 	if err := kist.MakeRepositoryDir(filepath.Join(dir, kist.Dir), false); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ const (
 //
 // After every other error the change was not made: [ErrRefMoved] and [ErrReplan] if it
 // does not fit base, [ErrInvalid] if a root cannot have it, [ErrSingleWriter], [ErrNoSigner],
-// [ErrFormat], the errors of the signer and of the store.
+// [ErrFormat], a [*SignError], the errors of the store.
 func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error) {
 	return l.appendChange(ctx, base, &c, nil)
 }
@@ -86,7 +86,7 @@ func (l *Log) mayWrite(base *State, c *Change, condemnsKeyset bool) error {
 	if base.SingleWriter && !c.SingleWriter {
 		return ErrSingleWriter
 	}
-	if (base.Signed || c.Signed) && l.o.Signer == nil {
+	if (base.Signed || c.Signed) && l.o.Sign.Signer == nil {
 		return ErrNoSigner
 	}
 	if len(c.Condemn) > 0 || len(c.Delist) > 0 || condemnsKeyset {

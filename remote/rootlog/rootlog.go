@@ -84,12 +84,7 @@ type Options struct {
 	// stands for five minutes.
 	Deadline time.Duration
 
-	// Signer signs new roots, if it is not nil. A remote whose roots are signed needs it to write.
-	Signer Signer
-
-	// Verifier must accept each new root: Head returns an error that matches ErrUnsigned
-	// if one is not signed. Nil: signatures are not checked.
-	Verifier Verifier
+	Sign Signing
 
 	// Sleep waits between two tries, or until ctx ends. If nil, a timer is used.
 	Sleep func(ctx context.Context, d time.Duration) error

@@ -15,8 +15,23 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
+// Signing says how roots are signed and verified. With the zero Signing, no root can be appended to a log whose
+// roots must be signed.
+type Signing struct {
+	// Signer signs the new roots of a log whose roots must be signed; with All, those of each log. It may be nil.
+	Signer Signer
+	All    bool
+
+	// Verifier must accept each new root: Head returns an error that matches ErrUnsigned
+	// if one is not signed. Nil: signatures are not checked.
+	Verifier Verifier
+}
+
 // Signer signs roots.
 type Signer interface {
+	// FindKey returns an error if there is no key to sign with.
+	FindKey(ctx context.Context) error
+
 	// SignRoot returns a signature of message, of at most 8 KiB.
 	SignRoot(ctx context.Context, message []byte) ([]byte, error)
 }
@@ -52,6 +67,38 @@ func (e *UnsignedError) Is(target error) bool { return target == ErrUnsigned }
 // Unwrap returns the reason.
 func (e *UnsignedError) Unwrap() error { return e.Err }
 
+// SignError is the error for a new root that cannot be signed.
+type SignError struct {
+	Seq uint64
+	Err error // the reason of the [Signer]
+}
+
+func (e *SignError) Error() string {
+	return fmt.Sprintf("%s has to be signed: %v", RootName(e.Seq), e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *SignError) Unwrap() error { return e.Err }
+
+// CheckSigner returns an error if the root with change c after base has to be signed, and there is no key for it:
+// [ErrNoSigner] or a [*SignError]. A writer asks before it sends anything.
+func (l *Log) CheckSigner(ctx context.Context, base *State, c *Change) error {
+	signed := base.Signed || c.Signed
+	switch {
+	case signed && l.o.Sign.Signer == nil:
+		return ErrNoSigner
+	case !l.signs(signed):
+		return nil
+	}
+	if err := l.o.Sign.Signer.FindKey(ctx); err != nil {
+		return &SignError{Seq: base.Seq + 1, Err: err}
+	}
+	return nil
+}
+
+// signs reports whether this program signs a new root that must be signed, or need not be.
+func (l *Log) signs(must bool) bool { return l.o.Sign.Signer != nil && (must || l.o.Sign.All) }
+
 // messageOf returns the bytes that the signature of a root signs: the purpose, the ID of the remote, and the
 // hash of header and body without the signature.
 func (l *Log) messageOf(body rootBody, more extra) ([]byte, error) {
@@ -68,18 +115,18 @@ func (l *Log) messageOf(body rootBody, more extra) ([]byte, error) {
 	return append(append([]byte(signedPurpose), id...), sum[:]...), nil
 }
 
-// sign adds a signature to a new root, if there is a signer.
+// sign adds a signature to a new root that has one.
 func (l *Log) sign(ctx context.Context, body *rootBody, more extra) error {
-	if l.o.Signer == nil {
+	if !l.signs(body.Signed) {
 		return nil
 	}
 	message, err := l.messageOf(*body, more)
 	if err != nil {
 		return err
 	}
-	signature, err := l.o.Signer.SignRoot(ctx, message)
+	signature, err := l.o.Sign.Signer.SignRoot(ctx, message)
 	if err != nil {
-		return fmt.Errorf("sign %s: %w", RootName(body.Seq), err)
+		return &SignError{Seq: body.Seq, Err: err}
 	}
 	if len(signature) == 0 {
 		return asInvalid(errors.New("empty signature"))
@@ -87,6 +134,9 @@ func (l *Log) sign(ctx context.Context, body *rootBody, more extra) error {
 	body.Signature = cbor.ByteString(signature)
 	return nil
 }
+
+// MustBeSigned reports whether the policy of a root requires that it is signed. It is false for a stub.
+func (r *Root) MustBeSigned() bool { return r.body != nil && r.body.Signed }
 
 // Signed returns the signature of a root and the bytes that it signs. Without a signature, both are nil.
 func (l *Log) Signed(r *Root) (message, signature []byte, err error) {
@@ -101,7 +151,7 @@ func (l *Log) Signed(r *Root) (message, signature []byte, err error) {
 func (l *Log) verify(r *Root, at time.Time) error {
 	message, signature, err := l.Signed(r)
 	if err == nil && signature != nil {
-		err = l.o.Verifier.VerifyRoot(message, signature, at)
+		err = l.o.Sign.Verifier.VerifyRoot(message, signature, at)
 	}
 	if err != nil || signature == nil {
 		return &UnsignedError{Seq: r.Seq, Err: err}
@@ -116,7 +166,7 @@ func (l *Log) verify(r *Root, at time.Time) error {
 // A root does not count as older than any root before it, so that a false date does not make the signature
 // of an expired key good.
 func (s *sight) checkSigned(ctx context.Context, top uint64, remembered *Position) error {
-	if s.l.o.Verifier == nil {
+	if s.l.o.Sign.Verifier == nil {
 		return nil
 	}
 	if remembered == nil {
@@ -175,7 +225,7 @@ func (s *sight) checkSignedSeen(top uint64) error {
 		if f.root.Time.After(at) {
 			at = f.root.Time
 		}
-		if seq != top && !f.root.body.Signed {
+		if seq != top && !f.root.MustBeSigned() {
 			continue
 		}
 		if err := s.l.verify(f.root, at); err != nil {

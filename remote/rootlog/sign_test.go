@@ -18,7 +18,10 @@ import (
 type testSigner struct {
 	name  string
 	until time.Time
+	lost  error // the key is lost
 }
+
+func (s *testSigner) FindKey(context.Context) error { return s.lost }
 
 func (s *testSigner) SignRoot(_ context.Context, message []byte) ([]byte, error) {
 	sum := sha256.Sum256(append([]byte(s.name), message...))
@@ -41,10 +44,10 @@ func withKeys(t *testing.T, m *remotetest.Memory, l *Log, s, v *testSigner) *Log
 	t.Helper()
 	o := Options{Rand: newRandom(t.Name() + "again"), Sleep: noWait}
 	if s != nil {
-		o.Signer = s
+		o.Sign.Signer, o.Sign.All = s, true
 	}
 	if v != nil {
-		o.Verifier = v
+		o.Sign.Verifier = v
 	}
 	return reopen(t, m, l.id, o)
 }
@@ -177,4 +180,61 @@ func TestFalseDateOfSignature(t *testing.T) {
 			t.Errorf("a false date: %v", err)
 		}
 	}
+}
+
+// A writer signs the roots that must be signed, and with All every root. It asks for its key before it sends anything.
+func TestWhichRootsAreSigned(t *testing.T) {
+	lost := errors.New("the key is lost")
+	required := Change{Time: noon, Policy: Policy{Signed: true}}
+	for _, c := range []struct {
+		name     string
+		sign     Signing
+		base     bool // the policy of the root before
+		change   Change
+		want     bool
+		checking error
+	}{
+		{"no key", Signing{}, false, Change{Time: noon}, false, nil},
+		{"a key", Signing{Signer: &testSigner{}}, false, Change{Time: noon}, false, nil},
+		{"a key for all", Signing{Signer: &testSigner{}, All: true}, false, Change{Time: noon}, true, nil},
+		{"a lost key", Signing{Signer: &testSigner{lost: lost}}, false, Change{Time: noon}, false, nil},
+		{"a lost key for all", Signing{Signer: &testSigner{lost: lost}, All: true}, false, Change{Time: noon}, true, lost},
+		{"required before", Signing{Signer: &testSigner{}}, true, Change{Time: noon}, true, nil},
+		{"required from now on", Signing{Signer: &testSigner{}}, false, required, true, nil},
+		{"required, a lost key", Signing{Signer: &testSigner{lost: lost}}, true, Change{Time: noon}, true, lost},
+		{"required, no key", Signing{}, true, Change{Time: noon}, false, ErrNoSigner},
+		{"required from now on, no key", Signing{}, false, required, false, ErrNoSigner},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := remotetest.NewMemory()
+			before := withKeys(t, m, newLog(t, m), &testSigner{}, nil)
+			base := mustAppend(t, before, grow(t, before, 1), Change{Time: noon, Policy: Policy{Signed: c.base}})
+			l := reopen(t, m, before.id, Options{Rand: newRandom(t.Name() + "new"), Sleep: noWait, Sign: c.sign})
+
+			err := l.CheckSigner(ctx, base, &c.change)
+			if !errors.Is(err, c.checking) || errors.Is(err, lost) && cannotSign(err) != base.Seq+1 {
+				t.Errorf("check: %v, want %v", err, c.checking)
+			}
+			if errors.Is(c.checking, ErrNoSigner) {
+				if _, err := l.Append(ctx, base, c.change); !errors.Is(err, ErrNoSigner) {
+					t.Errorf("appended: %v", err)
+				}
+				return
+			}
+			root := mustAt(t, l, mustAppend(t, l, base, c.change).Seq)
+			_, signature, err := l.Signed(root)
+			if err != nil || (signature != nil) != c.want || root.MustBeSigned() != (c.base || c.change.Signed) {
+				t.Errorf("signature %x, must be signed %t, %v; want a signature: %t", signature, root.MustBeSigned(), err, c.want)
+			}
+		})
+	}
+}
+
+// cannotSign returns the number of the root that cannot be signed.
+func cannotSign(err error) uint64 {
+	e, _ := errors.AsType[*SignError](err)
+	if e == nil {
+		return 0
+	}
+	return e.Seq
 }

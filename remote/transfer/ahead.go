@@ -51,7 +51,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.CheckWritable(snap.State); err != nil {
+	if err := r.CheckWritable(ctx, snap.State); err != nil {
 		return nil, err
 	}
 	own, err := r.takeOver(ctx)

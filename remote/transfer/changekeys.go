@@ -69,7 +69,7 @@ func tryChange(ctx context.Context, r *Remote, plugins keyset.Plugins, change fu
 	if err != nil {
 		return nil, err
 	}
-	if err := r.CheckWritable(head); err != nil {
+	if err := r.CheckWritable(ctx, head); err != nil {
 		return nil, err
 	}
 	next, err := change(before.Keyset, head.Seq+1)
@@ -85,7 +85,7 @@ func tryChange(ctx context.Context, r *Remote, plugins keyset.Plugins, change fu
 		return nil, err
 	}
 	after, err := r.log.AppendKeyset(ctx, head, rootlog.KeysetChange{
-		Change:   rootlog.Change{Who: r.o.Who, Host: r.o.Host, Time: r.o.Now()},
+		Change:   *r.NewChange(),
 		Keyset:   stored,
 		NewEpoch: len(next.Epochs) > len(before.Epochs),
 		Start:    head.Seq,

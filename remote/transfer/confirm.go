@@ -27,7 +27,7 @@ func confirmRefs(ctx context.Context, r *Remote, local object.Reader, head *root
 		if len(change.Confirm) == 0 {
 			return at, false, nil
 		}
-		if err := r.CheckWritable(at); err != nil {
+		if err := r.CheckWritable(ctx, at); err != nil {
 			return nil, false, fmt.Errorf("confirm the branch: %w", err)
 		}
 

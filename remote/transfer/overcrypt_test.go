@@ -24,6 +24,8 @@ func TestOverCrypt(t *testing.T) {
 		{"TestFetchIncremental", TestFetchIncremental},
 		{"TestFetchDeleted", TestFetchDeleted},
 		{"TestSingleWriter", TestSingleWriter},
+		{"TestSignedRemote", TestSignedRemote},
+		{"TestRootsRememberNothing", TestRootsRememberNothing},
 		{"TestLostRace", TestLostRace},
 		{"TestPurgeMeanwhile", TestPurgeMeanwhile},
 		{"TestHoldGrace", TestHoldGrace},

@@ -114,7 +114,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if err != nil || len(changes) == 0 && len(unsentRecords(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, head, err
 	}
-	if err := r.CheckWritable(head); err != nil {
+	if err := r.CheckWritable(ctx, head); err != nil {
 		return nil, nil, err
 	}
 

@@ -56,6 +56,10 @@ type Options struct {
 
 	Keys Keys // of encrypted remotes
 
+	// Sign says how roots are signed and verified. With a Verifier, the roots of this Remote also require signatures of
+	// all later writers.
+	Sign rootlog.Signing
+
 	Jobs      int    // requests under way at once; 0: DefaultJobs
 	Who, Host string // who pushes, and from where
 }
@@ -165,10 +169,14 @@ func NeedFolder(r *Remote, op string) error {
 // ErrUnfit says that a check found the store unfit: nothing is written to it.
 var ErrUnfit = errors.New("a check found the store unfit")
 
-// CheckWritable returns an error if no root may be appended after head.
-func (r *Remote) CheckWritable(head *rootlog.State) error {
+// CheckWritable returns an error if no root may be appended after head, or if there is no key to sign it with. The
+// caller has sent nothing yet.
+func (r *Remote) CheckWritable(ctx context.Context, head *rootlog.State) error {
 	if head.SingleWriter && !r.o.SingleWriter {
 		return rootlog.ErrSingleWriter
+	}
+	if err := r.log.CheckSigner(ctx, head, r.NewChange()); err != nil {
+		return err
 	}
 	if err := r.lockFiles(head); err != nil {
 		return err
@@ -231,7 +239,9 @@ func (r *Remote) RememberIn(ctx context.Context, dir string) error {
 
 // openLog opens the root log, which keeps its copies in the folder.
 func (r *Remote) openLog() {
-	r.log = rootlog.Open(r.b, r.id, rootlog.Options{Rand: r.o.Rand, Cache: r.cache.stateDir(), Sleep: r.o.Retry.Sleep})
+	r.log = rootlog.Open(r.b, r.id, rootlog.Options{
+		Rand: r.o.Rand, Cache: r.cache.stateDir(), Sign: r.o.Sign, Sleep: r.o.Retry.Sleep,
+	})
 }
 
 // Close closes the remote's store, and files that are open.
@@ -243,7 +253,7 @@ func (r *Remote) Close() error {
 	return r.b.Close()
 }
 
-// Options returns the options. A change affects later operations.
+// Options returns the options. A change affects later operations, except one of Sign.
 func (r *Remote) Options() *Options { return &r.o }
 
 // Backend returns the store.
@@ -271,8 +281,11 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 // another root at this position, or none, it was set back. The error then matches
 // [rootlog.ErrRollback]. It matches [rootlog.ErrNoRoots] if the remote has packs, but no
 // root: Head never takes such a remote for an empty one.
-func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
-	head, err := HeadToWrite(ctx, r)
+func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) { return headWithRoots(ctx, r, HeadToWrite) }
+
+// headWithRoots returns the head that read returns. The error matches [rootlog.ErrNoRoots] if the remote has packs, but no root.
+func headWithRoots(ctx context.Context, r *Remote, read func(context.Context, *Remote) (*rootlog.State, error)) (*rootlog.State, error) {
+	head, err := read(ctx, r)
 	if err != nil || head.Seq > 0 {
 		return head, err
 	}
@@ -280,10 +293,19 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 	if noRoots == nil {
 		return head, nil
 	}
-	if head, err = HeadToWrite(ctx, r); err != nil || head.Seq > 0 { // the first push has ended meanwhile
+	if head, err = read(ctx, r); err != nil || head.Seq > 0 { // the first push has ended meanwhile
 		return head, err
 	}
 	return nil, noRoots
+}
+
+// inspectHead returns the remote's current root, and does not remember it.
+func inspectHead(ctx context.Context, r *Remote) (*rootlog.State, error) {
+	known, err := r.KnownHead()
+	if err != nil {
+		return nil, err
+	}
+	return r.log.Head(ctx, known)
 }
 
 // HeadToWrite is Head for a push or a gc. It returns an empty state if the remote has packs,
@@ -328,10 +350,11 @@ func (r *Remote) RememberHead(ctx context.Context, head *rootlog.State) error {
 }
 
 // Roots yields the remote's roots, the newest first, at most n of them, or all
-// if n is 0: its history. See [rootlog.Log.Roots] for errors.
+// if n is 0: its history. It does not remember the head: the caller of a Remote without a Verifier only wants to see
+// who wrote a root. See [rootlog.Log.Roots] for errors.
 func (r *Remote) Roots(ctx context.Context, n int) iter.Seq2[*rootlog.Root, error] {
 	return func(yield func(*rootlog.Root, error) bool) {
-		head, err := r.Head(ctx)
+		head, err := headWithRoots(ctx, r, inspectHead)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -71,7 +71,7 @@ func (r *Remote) RetryAtHead(ctx context.Context, head *rootlog.State, try func(
 
 // NewChange returns a change that does nothing yet.
 func (r *Remote) NewChange() *rootlog.Change {
-	policy := rootlog.Policy{SingleWriter: r.o.SingleWriter, Lock: r.o.Lock}
+	policy := rootlog.Policy{SingleWriter: r.o.SingleWriter, Signed: r.o.Sign.Verifier != nil, Lock: r.o.Lock}
 	return &rootlog.Change{Policy: policy, Who: r.o.Who, Host: r.o.Host, Time: r.o.Now()}
 }
 

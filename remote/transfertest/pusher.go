@@ -94,11 +94,16 @@ func (p *Pusher) Reopen(b remote.Backend) {
 	p.Remote = r
 }
 
-func OpenTest(t testing.TB, b remote.Backend, dir string) (*transfer.Remote, error) {
-	return transfer.Open(context.Background(), retry.New(guarded(t, b), noWait), transfer.Options{
+// OpenTest opens a remote like a process, with options that change changes.
+func OpenTest(t testing.TB, b remote.Backend, dir string, change ...func(*transfer.Options)) (*transfer.Remote, error) {
+	o := transfer.Options{
 		Dir: dir, URL: "memory:", Now: time.Now, Retry: noWait, Who: "A <a@example.org>", Host: "host", Keys: Keys(t),
 		Warn: func(s string) { t.Log("warning:", s) },
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	return transfer.Open(context.Background(), retry.New(guarded(t, b), noWait), o)
 }
 
 // PushBranch pushes a commit to a branch.

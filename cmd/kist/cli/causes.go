@@ -171,6 +171,8 @@ var Causes = []struct {
 	{matches(sshsig.ErrOpen), ExitFailed, "sign", "'chmod 600 FILE' makes it your own"},
 	{matches(sshsig.ErrSecurityKey), ExitFailed, "sign", "'ssh-add FILE' gives the key to your agent"},
 	{matches(sshsig.ErrAgent), ExitFailed, "sign", "'ssh-add -l' lists the keys of your agent, 'ssh-add FILE' adds one"},
+	{IsA[*rootlog.SignError], ExitFailed, "sign", "nothing was sent; 'kist help sign' shows how to set up a key"},
+	{matches(rootlog.ErrNoSigner), ExitFailed, "sign", "nothing was sent; 'kist help sign' shows how to set up a key"},
 	{IsA[*sshsig.KeyError], ExitFailed, "sign", "'kist help sign' shows how to set up a key; --no-sign does without"},
 
 	// Damage, before names and paths: a damaged file may hold a bad name.
@@ -230,7 +232,7 @@ var Causes = []struct {
 	{matches(rootlog.ErrEncrypted), ExitCredentials, "no-identity", ""},
 	{IsA[*keyset.ModeError], ExitCredentials, "identity", "chmod 600 makes it yours alone"},
 	{IsA[*keyset.IdentityFileError], ExitCredentials, "identity", ""},
-	{matches(rootlog.ErrUnsigned), ExitRemote, "unsigned", "somebody without a trusted key wrote to the remote; 'kist remote log' shows the changes"},
+	{matches(rootlog.ErrUnsigned), ExitRemote, "unsigned", "'kist verify --signatures --remote NAME' shows who signed each change of the remote"},
 	{matches(remote.ErrNoKey), ExitCredentials, "no-identity", ""},
 	{matches(rootlog.ErrUnknown), ExitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
 	{isEmptied, ExitRemote, "rollback", hintEmptied},

@@ -64,7 +64,7 @@ func (o *SignFlags) Wanted() bool { return o.wanted != nil && *o.wanted }
 func (e *Env) signingOptions() kist.Signing {
 	o := kist.Signing{
 		Keys: sshsig.Keys{Agent: e.Getenv("SSH_AUTH_SOCK"), Home: e.Getenv("HOME"), Passphrase: e.passphrase},
-		Key:  e.keyPath(e.Repo.Commits.key), Commits: e.Repo.Commits.wanted, Tags: e.Repo.Tags.wanted,
+		Key:  e.keyPath(e.Repo.Commits.key), Commits: e.Repo.Commits.wanted, Tags: e.Repo.Tags.wanted, Allowed: e.NeedAllowedSigners,
 	}
 	if e.Repo.Tags.key != "" {
 		o.Key = e.keyPath(e.Repo.Tags.key)

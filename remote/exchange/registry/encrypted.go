@@ -78,11 +78,15 @@ func notePin(ctx context.Context, r *kist.Repository, m Remote, opened *transfer
 
 // FindPin opens a remote that may be encrypted, and returns m with the pin of an encrypted one. For an empty store it returns m.
 func FindPin(ctx context.Context, r *kist.Repository, m Remote) (Remote, error) {
+	o, err := readOptions(r.Options(), m)
+	if err != nil {
+		return m, err
+	}
 	backend, err := openBackend(ctx, r.Options(), m)
 	if err != nil {
 		return m, err
 	}
-	opened, err := transfer.Open(ctx, backend, readOptions(r.Options(), m))
+	opened, err := transfer.Open(ctx, backend, o)
 	if err != nil {
 		backend.Close()
 		if errors.Is(err, rootlog.ErrEmpty) {

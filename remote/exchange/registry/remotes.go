@@ -15,6 +15,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/sshsig"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/crypt"
@@ -55,6 +56,9 @@ type Remote struct {
 	// ObjectLock is the setting for locks of files; see [kist.ParseLock].
 	ObjectLock string `json:"object_lock,omitempty" doc:"the setting for locks of files"`
 
+	// RequireSigned refuses changes of the remote that nobody signed whom the user trusts.
+	RequireSigned bool `json:"require_signed,omitempty" doc:"true if every change of the remote must be signed by somebody you trust"`
+
 	// Encrypted is the pin of an encrypted remote, "" if it is in clear; see [crypt.ParsePin].
 	Encrypted string `json:"encrypted,omitempty" doc:"the ID of an encrypted remote, and the fingerprint of its first key"`
 }
@@ -63,14 +67,17 @@ type Remote struct {
 func All(r *kist.Repository) []Remote {
 	var list []Remote
 	for name, c := range r.Config().Remote {
-		list = append(list, newRemote(name, c))
+		list = append(list, newRemote(r, name, c))
 	}
 	slices.SortFunc(list, func(a, b Remote) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-func newRemote(name string, c kist.RemoteConfig) Remote {
-	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock, Encrypted: c.Encrypted}
+func newRemote(r *kist.Repository, name string, c kist.RemoteConfig) Remote {
+	return Remote{
+		Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock, Encrypted: c.Encrypted,
+		RequireSigned: kist.RequiresSigned(r.Options().User, r.Config(), name),
+	}
 }
 
 // Find returns the remote with a name. A relative path as URL starts from the root of the
@@ -87,7 +94,7 @@ func Find(r *kist.Repository, name string) (Remote, error) {
 	if c.URL == "" {
 		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q has no url", name)}
 	}
-	m := newRemote(name, c)
+	m := newRemote(r, name, c)
 	if path, ok := folderOf(r, m.URL); ok && !strings.Contains(m.URL, "://") {
 		m.URL = path
 	}
@@ -358,16 +365,38 @@ func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.
 
 // OpenToRestore is [OpenNamed] for a remote that may have no intact copy of its keyset. Export is one that was saved.
 func OpenToRestore(ctx context.Context, r *kist.Repository, name string, export *keyset.File) (*transfer.Remote, error) {
+	return openWith(ctx, r, name, func(o *transfer.Options) { o.Keys.Export = export })
+}
+
+// OpenToInspect is [OpenNamed] for a caller that only shows who wrote the roots: the remote is not refused if roots lack
+// a signature. The caller does not remember its head.
+func OpenToInspect(ctx context.Context, r *kist.Repository, name string) (*transfer.Remote, error) {
+	return openWith(ctx, r, name, func(o *transfer.Options) { o.Sign = rootlog.Signing{} })
+}
+
+// openWith opens the remote with a name, with changed options.
+func openWith(ctx context.Context, r *kist.Repository, name string, change func(o *transfer.Options)) (*transfer.Remote, error) {
 	m, err := Find(r, name)
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseRepository(r, m); err != nil {
+		return nil, err
+	}
+	o, err := transferOptions(r, m)
+	if err != nil {
+		return nil, err
+	}
+	change(&o)
 	backend, err := openBackend(ctx, r.Options(), m)
 	if err != nil {
 		return nil, err
 	}
-	o := transferOptions(r, m)
-	o.Keys.Export = export
+	return openIn(ctx, backend, m, o)
+}
+
+// openIn opens the remote m in a backend, which it closes if that fails.
+func openIn(ctx context.Context, backend remote.Backend, m Remote, o transfer.Options) (*transfer.Remote, error) {
 	opened, err := transfer.Open(ctx, backend, o)
 	if err != nil {
 		backend.Close()
@@ -376,12 +405,22 @@ func OpenToRestore(ctx context.Context, r *kist.Repository, name string, export 
 	return opened, nil
 }
 
+// refuseRepository returns an error that matches [transfer.ErrRepository] if m is the folder of a repository.
+func refuseRepository(r *kist.Repository, m Remote) error {
+	if path, ok := folderOf(r, m.URL); ok {
+		if root, is := repositoryAt(path); is {
+			return fmt.Errorf("%q: %w", root, transfer.ErrRepository)
+		}
+	}
+	return nil
+}
+
 // OpenSource opens a remote to fetch from it: a store, or a repository. Errors are those of
 // [Open]. The caller closes the result.
 func OpenSource(ctx context.Context, r *kist.Repository, m Remote) (transfer.Source, error) {
 	path, ok := folderOf(r, m.URL)
 	if root, is := repositoryAt(path); ok && is {
-		return openRepository(ctx, r.Options(), root)
+		return openRepository(ctx, r.Options(), m, root)
 	}
 	opened, err := Open(ctx, r, m, false)
 	if err != nil {
@@ -403,16 +442,18 @@ func OpenNamedSource(ctx context.Context, r *kist.Repository, name string) (tran
 // matches [rootlog.ErrEmpty] if nothing was pushed to it yet. For the folder of a repository,
 // it matches [transfer.ErrRepository]. The caller closes the remote.
 func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*transfer.Remote, error) {
-	if path, ok := folderOf(r, m.URL); ok {
-		if root, is := repositoryAt(path); is {
-			return nil, fmt.Errorf("%q: %w", root, transfer.ErrRepository)
-		}
+	if err := refuseRepository(r, m); err != nil {
+		return nil, err
+	}
+	o, err := transferOptions(r, m)
+	if err != nil {
+		return nil, err
 	}
 	backend, err := openBackend(ctx, r.Options(), m)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := transfer.Open(ctx, backend, transferOptions(r, m))
+	opened, err := transfer.Open(ctx, backend, o)
 	if create && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) { // 'remote add' has checked the store
 		if err = transfer.CheckFit(Dir(r, m.Name)); err == nil && isEncryptionRequired(r.Options()) {
 			err = rootlog.ErrNotEncrypted // only 'remote add' makes encrypted remotes
@@ -422,7 +463,7 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 			return nil, err
 		}
 		if _, err = rootlog.Init(ctx, backend, r.Config().RepositoryID(), r.Config().RemoteChunker(), r.Options().Random); err == nil {
-			opened, err = transfer.Open(ctx, backend, transferOptions(r, m))
+			opened, err = transfer.Open(ctx, backend, o)
 		}
 	}
 	if err != nil {
@@ -441,17 +482,20 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 func OpenURL(ctx context.Context, o kist.Options, m Remote) (transfer.Source, error) {
 	if path, ok := remote.FolderPath(m.URL); ok {
 		if root, is := repositoryAt(path); is {
-			return openRepository(ctx, o, root)
+			return openRepository(ctx, o, m, root)
 		}
+	}
+	to, err := readOptions(o, m)
+	if err != nil {
+		return nil, err
 	}
 	backend, err := openBackend(ctx, o, m)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := transfer.Open(ctx, backend, readOptions(o, m))
+	opened, err := openIn(ctx, backend, m, to)
 	if err != nil {
-		backend.Close()
-		return nil, m.located(err)
+		return nil, err // no Source that is a nil Remote
 	}
 	return opened, nil
 }
@@ -472,10 +516,11 @@ func NoteCheck(r *kist.Repository, m Remote, fit bool) error {
 
 // transferOptions returns the options for transfers with m. Their state is in the
 // repository.
-func transferOptions(r *kist.Repository, m Remote) transfer.Options {
-	to := readOptions(r.Options(), m)
+func transferOptions(r *kist.Repository, m Remote) (transfer.Options, error) {
+	to, err := readOptions(r.Options(), m)
 	to.Dir, to.Who = stateDir(r, m), r.Recorder()
-	return to
+	to.Sign.Signer, to.Sign.All = kist.SignerOf(r), kist.SignsRoots(r)
+	return to, err
 }
 
 // stateDir is Dir, also for a remote without a name. No remote can have the name of its
@@ -488,14 +533,27 @@ func stateDir(r *kist.Repository, m Remote) string {
 	return Dir(r, fmt.Sprintf("url..%x", sum[:8]))
 }
 
-// readOptions returns the options for reading m without a repository.
-func readOptions(o kist.Options, m Remote) transfer.Options {
+// readOptions returns the options for reading m without a repository. The errors are those of the user's allowed
+// signers, if m needs them.
+func readOptions(o kist.Options, m Remote) (transfer.Options, error) {
 	lock, _ := kist.ParseLock(m.ObjectLock) // the configuration was checked
-	return transfer.Options{
+	to := transfer.Options{
 		Lock: lock, URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
 		Now: o.Now, Rand: o.Random, Warn: o.Warn, Retry: o.Retry, Host: o.Host,
 		Keys: transfer.Keys{Identities: o.Keys, Pin: m.pin(), Required: isEncryptionRequired(o)},
 	}
+	if !m.RequireSigned {
+		return to, nil
+	}
+	allowed := &sshsig.AllowedSigners{} // nobody
+	if o.Sign.Allowed != nil {
+		var err error
+		if allowed, err = o.Sign.Allowed(); err != nil {
+			return to, err
+		}
+	}
+	to.Sign.Verifier = allowed
+	return to, nil
 }
 
 // pin returns the pin of an encrypted remote, nil for a remote in clear.

@@ -43,7 +43,16 @@ func (m Remote) IsRepository() bool {
 // openRepository opens the repository of another user to copy from it. It writes nothing there,
 // and runs nothing that its configuration says. Until the result is closed, no gc removes
 // anything there.
-func openRepository(ctx context.Context, o kist.Options, root string) (transfer.Source, error) {
+//
+// A repository is in clear, and nobody signs its state. So the error matches [rootlog.ErrNotEncrypted] or [rootlog.ErrUnsigned]
+// if m must be otherwise: whoever can write to the folder of a store could make it a repository.
+func openRepository(ctx context.Context, o kist.Options, m Remote, root string) (transfer.Source, error) {
+	switch {
+	case m.Encrypted != "":
+		return nil, fmt.Errorf("%q is a repository: %w", root, rootlog.ErrNotEncrypted)
+	case m.RequireSigned:
+		return nil, fmt.Errorf("%q is a repository: %w", root, rootlog.ErrUnsigned)
+	}
 	r, err := kist.Open(root, kist.Options{Now: o.Now, Random: o.Random, Warn: o.Warn, ReadOnly: true})
 	if err != nil {
 		return nil, err

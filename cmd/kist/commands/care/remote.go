@@ -340,7 +340,7 @@ func runRemoteLog(ctx context.Context, env *cli.Env, r *kist.Repository, limit i
 	if err != nil {
 		return err
 	}
-	opened, err := share.OpenRemote(ctx, env, r, name)
+	opened, err := registry.OpenToInspect(ctx, r, name)
 	if err != nil {
 		return err
 	}
@@ -366,12 +366,19 @@ func newRootJSON(root *rootlog.Root) rootJSON {
 	return out
 }
 
-func printRoot(env *cli.Env, root *rootlog.Root) {
-	who := root.Who
-	if root.Host != "" {
-		who += " on " + root.Host
+// rootTime is the layout of the time of a root.
+const rootTime = "2006-01-02 15:04:05 -0700"
+
+// authorOf returns the author of a root and the machine, for a person.
+func authorOf(who, host string) string {
+	if host == "" {
+		return who
 	}
-	env.Printf("%s %s  %s\n", env.Paint(cli.Yellow, fmt.Sprintf("%d", root.Seq)), root.Time.Local().Format("2006-01-02 15:04:05 -0700"), cli.Printable(who))
+	return who + " on " + host
+}
+
+func printRoot(env *cli.Env, root *rootlog.Root) {
+	env.Printf("%s %s  %s\n", env.Paint(cli.Yellow, fmt.Sprintf("%d", root.Seq)), root.Time.Local().Format(rootTime), cli.Printable(authorOf(root.Who, root.Host)))
 	for _, move := range root.Moves {
 		name := cli.Printable(move.Name)
 		switch old, new := move.Old.ID, move.New.ID; {

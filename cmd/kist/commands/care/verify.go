@@ -82,8 +82,9 @@ encrypted remote are damaged, it stores them again, from the other copy there,
 the copy here, or --keyset FILE.
 
 --signatures checks no data, but who signed the commits and tags that refs
-reach. The exit status is 1 if a signature is not good; commits and tags without
-one are counted. See 'kist help sign'.
+reach; with --remote, who signed the changes that the remote has had, and no
+commits. The exit status is 1 if a signature is not good, or if one is missing
+that the remote requires; others without one are counted. See 'kist help sign'.
 
 Content that is only on a remote (see --local-limit in 'kist help backup') is
 looked up in the index of the remotes. If one cannot be asked, a warning counts
@@ -95,7 +96,8 @@ the unchecked objects: unchecked in JSON.`,
   kist verify --repair --dry-run
   kist verify --repair
   kist verify --remote origin --repair
-  kist verify --signatures`,
+  kist verify --signatures
+  kist verify --signatures --remote origin`,
 		Args:              cli.NoArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env) },
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -104,6 +106,7 @@ the unchecked objects: unchecked in JSON.`,
 	env.Prints(cmd, "with --remote", remoteVerifyJSON{})
 	env.Prints(cmd, "with --remote --repair", remoteRepairJSON{})
 	env.Prints(cmd, "with --signatures", signaturesJSON{})
+	env.Prints(cmd, "with --signatures --remote", rootSignaturesJSON{})
 	cli.OpensRepository(cmd, cli.ExitBusy)
 	o.register(cmd, env)
 	return cmd
@@ -120,7 +123,7 @@ func (o *verifyOptions) register(cmd *cobra.Command, env *cli.Env) {
 	flags.Lookup("read-data").NoOptDefVal = "100%"
 	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
 	flags.StringVar(&o.keyset, "keyset", "", "with --remote --repair: take lost keys from `FILE`; see 'kist key export'")
-	flags.BoolVar(&o.signatures, "signatures", false, "check only the signatures of commits and tags; see 'kist help sign'")
+	flags.BoolVar(&o.signatures, "signatures", false, "check only signatures; see 'kist help sign'")
 	for _, name := range []string{"remote", "from"} {
 		cli.Propose(env, cmd, name, env.Complete(share.Remotes))
 	}
@@ -158,6 +161,8 @@ func (o verifyOptions) run(ctx context.Context, env *cli.Env) error {
 	exchange.Connect(ctx, r)
 
 	switch {
+	case o.signatures && o.remote != "":
+		return o.verifyRootSignatures(ctx, env, r)
 	case o.signatures:
 		return verifySignatures(ctx, env, r)
 	case o.remote != "":
@@ -175,8 +180,8 @@ func (o verifyOptions) combine() error {
 		return cli.Usagef("--from, --single-host and --accept-loss do not go together with --remote")
 	case o.repair && o.readData != "" && o.readData != "100%":
 		return cli.Usagef("--repair reads everything: --read-data takes no share with it")
-	case o.signatures && (o.repair || o.readData != "" || o.remote != ""):
-		return cli.Usagef("--signatures does not go together with --repair, --read-data and --remote")
+	case o.signatures && (o.repair || o.readData != ""):
+		return cli.Usagef("--signatures does not go together with --repair and --read-data")
 	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
 		return cli.Usagef("--from, --dry-run, --single-host and --accept-loss need --repair")
 	}

@@ -281,7 +281,9 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 // another root at this position, or none, it was set back. The error then matches
 // [rootlog.ErrRollback]. It matches [rootlog.ErrNoRoots] if the remote has packs, but no
 // root: Head never takes such a remote for an empty one.
-func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) { return headWithRoots(ctx, r, HeadToWrite) }
+func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
+	return headWithRoots(ctx, r, HeadToWrite)
+}
 
 // headWithRoots returns the head that read returns. The error matches [rootlog.ErrNoRoots] if the remote has packs, but no root.
 func headWithRoots(ctx context.Context, r *Remote, read func(context.Context, *Remote) (*rootlog.State, error)) (*rootlog.State, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // Evict merges volumes with fewer bytes than smallEvicted if there are manyEvicted.
@@ -18,8 +19,8 @@ const (
 
 // EvictOptions configure [Evict].
 type EvictOptions struct {
-	// Remote has the objects of a remote, at its present head.
-	Remote object.Reader
+	// Remote reads a remote at its present head.
+	Remote *transfer.Reader
 
 	// Kept are objects that refs of the remote reach. The remote keeps everything that
 	// they reach.
@@ -80,8 +81,8 @@ func Evict(ctx context.Context, store *volume.Store, o EvictOptions) error {
 		if !sweep.Volume(i).Evicted && !kept[key.ID] {
 			return false, nil
 		}
-		missing, err := o.Remote.Missing(ctx, []object.Key{key})
-		return len(missing) == 0, err
+		unkept, err := o.Remote.FindUnkept(ctx, []object.Key{key})
+		return len(unkept) == 0, err
 	}); err != nil {
 		return err
 	}

@@ -160,9 +160,9 @@ func (b *run) evictFrom(ctx context.Context, name string, volumes []string, kept
 		return err
 	}
 	defer opened.Close()
-	objects, head, err := transfer.Objects(ctx, opened)
+	reader, err := transfer.NewReader(ctx, opened)
 	if err != nil {
 		return err
 	}
-	return gc.Evict(ctx, b.repo.Objects(), gc.EvictOptions{Remote: objects, Kept: kept(head), Volumes: volumes, MergeAfter: b.firstUnloaded})
+	return gc.Evict(ctx, b.repo.Objects(), gc.EvictOptions{Remote: reader, Kept: kept(reader.State()), Volumes: volumes, MergeAfter: b.firstUnloaded})
 }

@@ -137,20 +137,6 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 	return gone, nil, nil, nil
 }
 
-// findForPut returns a volume that has key, and the number of its record there, or nil if the caller
-// must store the object. An evicted copy counts only if a remote has the object: findForPut asks.
-func findForPut(ctx context.Context, s *Store, key object.Key) (*sealedVolume, int, error) {
-	v, index, away, err := findCopy(s, key)
-	if !away || err != nil {
-		return v, index, err
-	}
-	gone, unknown, _, err := Gone(ctx, s, []object.Key{key})
-	if err != nil || len(gone)+len(unknown) > 0 {
-		return nil, 0, err
-	}
-	return v, index, nil
-}
-
 // Absent returns those of some keys that no volume has, or only in copies that are known
 // to be damaged.
 func Absent(s *Store, keys []object.Key) (absent []object.Key, err error) {

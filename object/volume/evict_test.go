@@ -201,6 +201,62 @@ func TestPutOfEvicted(t *testing.T) {
 	}
 }
 
+// A session does not publish if the remote has lost an evicted object on which it relies. Its
+// Missing does not find such an object either.
+func TestPublishOfEvicted(t *testing.T) {
+	key, _ := sample(0, 5)
+	for name, rely := range map[string]func(*Session) error{
+		"put": func(ss *Session) error { putSeries(t, ss, 0, 0, 20); return nil },
+		"missing": func(ss *Session) error {
+			missing, err := ss.Missing(t.Context(), []object.Key{key})
+			if len(missing) > 0 {
+				t.Errorf("missing %v, want none", missing)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			s, f := openStore(t, t.TempDir(), testOptions(t)), &far{}
+			storeSeries(t, s, 0, 0, 20)
+			if err := evictAll(s, f); err != nil {
+				t.Fatal(err)
+			}
+			s.Elsewhere = f
+			ss := s.Begin(SessionOptions{})
+			defer ss.Close()
+			if err := rely(ss); err != nil {
+				t.Fatal(err)
+			}
+
+			f.down = true // an answer of before counts
+			if err := ss.Publish(ctx, publishNothing); err != nil {
+				t.Errorf("publish without an answer: %v", err)
+			}
+			f.down, f.gone = false, map[object.Key]bool{key: true}
+			var stale *StaleError
+			if err := ss.Publish(ctx, publishNothing); !errors.As(err, &stale) || !slices.Equal(stale.Keys, []object.Key{key}) {
+				t.Errorf("publish: %v, want a StaleError with %s", err, key)
+			}
+
+			again := s.Begin(SessionOptions{})
+			defer again.Close()
+			if missing, err := again.Missing(ctx, []object.Key{key}); err != nil || len(missing) != 1 {
+				t.Errorf("missing: %v, %v; want %s", missing, err, key)
+			}
+			putSeries(t, again, 0, 0, 20)
+			if err := again.Publish(ctx, publishNothing); err != nil {
+				t.Error(err)
+			}
+			s.Elsewhere = nil
+			if _, err := s.Get(ctx, key); err != nil {
+				t.Error(err)
+			}
+			wantSound(t, s)
+		})
+	}
+}
+
 // An object that was gone counts again when a remote has it.
 func TestGoneComesBack(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()

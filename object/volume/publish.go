@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -19,7 +20,8 @@ import (
 //
 // While write runs, nothing is removed from the store, and it has all objects that this
 // session put or found. If some were removed before, Publish returns a [*StaleError] and
-// does not call write. It may be called any number of times.
+// does not call write: also if a remote has lost an evicted object. It may be called any number
+// of times.
 //
 // At the end, without a lock, Publish calls [Store.Published]: also after an error of the check or of
 // write.
@@ -44,9 +46,28 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	if err != nil {
 		return err
 	}
-	err = s.writeLocked(ctx, write)
+	err = s.recheckAway(ctx)
+	if err == nil {
+		err = s.writeLocked(ctx, write)
+	}
 	if s.store.Published != nil {
 		s.store.Published(ctx)
+	}
+	return err
+}
+
+// recheckAway asks the remotes once more for the evicted objects on which the session relies. The
+// answer for an object that was put may be hours old. If no remote can be asked now, it counts.
+func (s *Session) recheckAway(ctx context.Context) error {
+	s.mu.Lock()
+	away := slices.Collect(maps.Keys(s.away))
+	s.mu.Unlock()
+	if len(away) == 0 {
+		return nil
+	}
+	gone, _, _, err := Gone(ctx, s.store, away)
+	if err == nil && len(gone) > 0 {
+		err = &StaleError{Keys: gone}
 	}
 	return err
 }

@@ -89,6 +89,7 @@ type reliance struct {
 	trusted *listing                   // the volumes after Trust; nil without Trust
 	hits    map[*sealedVolume]keys.Set // the objects that were found in volumes
 	stale   map[object.Key]struct{}    // objects to look up again: their volume is gone
+	away    map[object.Key]struct{}    // the objects that were found only as evicted ones
 }
 
 var errSessionClosed = errors.New("object session is closed")
@@ -99,7 +100,7 @@ func (s *Store) Begin(o SessionOptions) *Session {
 		store:    s,
 		o:        o,
 		claims:   map[object.Key]chan struct{}{},
-		reliance: reliance{hits: map[*sealedVolume]keys.Set{}, stale: map[object.Key]struct{}{}},
+		reliance: reliance{hits: map[*sealedVolume]keys.Set{}, stale: map[object.Key]struct{}{}, away: map[object.Key]struct{}{}},
 	}
 	if o.DryRun {
 		ss.dry = map[object.Key]struct{}{}
@@ -163,13 +164,11 @@ func (s *Session) putValue(ctx context.Context, key object.Key, raw int, value f
 	done := Stats{Objects: 1, Bytes: int64(raw)}
 	if mine {
 		defer s.releaseKey(key)
-		v, index, err := findForPut(ctx, s.store, key)
+		found, err := s.findKept(ctx, key)
 		if err != nil {
 			return err
 		}
-		if v != nil {
-			s.relyOn(v, index)
-		} else {
+		if !found {
 			done.NewObjects, done.NewBytes = 1, int64(raw)
 			if done.StoredBytes, err = s.putNew(ctx, key, raw, value); err != nil {
 				return err
@@ -256,11 +255,27 @@ func (s *Session) hasUnsealed(key object.Key) bool {
 	return s.cur != nil && s.cur.hasObject(key)
 }
 
-// relyOn records that the session relies on object number index of v.
-func (s *Session) relyOn(v *sealedVolume, index int) {
+// findKept reports whether the session can rely on the store for an object. An evicted copy
+// counts only if a remote has the object: findKept asks.
+func (s *Session) findKept(ctx context.Context, key object.Key) (bool, error) {
+	v, index, away, err := findCopy(s.store, key)
+	if v == nil || err != nil {
+		return false, err
+	}
+	if away {
+		gone, unknown, _, err := Gone(ctx, s.store, []object.Key{key})
+		if err != nil || len(gone)+len(unknown) > 0 {
+			return false, err
+		}
+	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addHit(v, index)
+	if away {
+		s.away[key] = struct{}{}
+	}
+	return true, nil
 }
 
 // addHit is relyOn for a caller that holds the mu of the session. V is open.
@@ -429,7 +444,8 @@ func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 // Missing implements [object.Reader]. Publish ensures that found objects are
-// still there, as it does for objects that were put.
+// still there, as it does for objects that were put. An evicted object is missing unless a remote
+// has it at present.
 func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -452,12 +468,11 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 			gone = gone[1:]
 			continue
 		}
-		switch v, index, err := s.store.findObject(key); {
-		case err != nil:
+		found, err := s.findKept(ctx, key)
+		if err != nil {
 			return nil, err
-		case v != nil:
-			s.relyOn(v, index)
-		default: // removed just now, or damaged: the caller has to put it
+		}
+		if !found { // removed just now, damaged, or evicted and not on a remote: the caller has to put it
 			missing = append(missing, key)
 		}
 	}

@@ -18,102 +18,55 @@ import (
 )
 
 // BrowseHistory returns the history of a remote, read without a clone. The remote belongs
-// to the History from then on, but the caller closes it in the end. o.Now must be set. A
+// to the History from then on, but the caller closes it in the end. O.Now must be set. A
 // History of a remote has no versions.
 func BrowseHistory(ctx context.Context, r transfer.Source, o browse.Options) (*browse.History, error) {
-	s := &remoteSource{remote: r, now: o.Now}
-	if err := s.refresh(ctx, 0); err != nil {
+	reader, err := transfer.NewReader(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return browse.New(s, o), nil
+	return browse.New(&remoteSource{Reader: reader}, o), nil
 }
 
-// The ages at which the state of a remote is read again: for a name, and after a failed read.
-const (
-	nameAge  = 10 * time.Second
-	errorAge = time.Second
-)
+// nameAge is the age at which the state of a remote is read again for a name.
+const nameAge = 10 * time.Second
 
 // remoteSource is the source of a remote.
 type remoteSource struct {
-	remote transfer.Source
-	now    func() time.Time
+	*transfer.Reader
 
-	asking sync.Mutex // held while remote is asked for its head; guards at
-	at     time.Time  // when it was asked
-
-	mu      sync.RWMutex // read-held while objects is used, which a new head closes
-	objects object.Reader
-	state   *rootlog.State
-	view    *record.Effects
-}
-
-// refresh reads the head of the remote, if the known one is older than age.
-func (s *remoteSource) refresh(ctx context.Context, age time.Duration) error {
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if s.state != nil && s.now().Sub(s.at) <= age {
-		return nil
-	}
-	s.at = s.now()
-	if s.state != nil {
-		head, err := s.remote.Head(ctx)
-		if err != nil || head.Seq == s.state.Seq {
-			return err
-		}
-	}
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	objects, state, err := transfer.Objects(ctx, s.remote)
-	if err == nil {
-		s.objects, s.state, s.view = objects, state, state.Records.View()
-	}
-	return err
+	mu    sync.Mutex // guards the following
+	state *rootlog.State
+	view  *record.Effects // of state
 }
 
 // current returns the state of the remote. If the remote cannot be asked, it is the state
 // known last.
 func (s *remoteSource) current(ctx context.Context) (*rootlog.State, *record.Effects, error) {
-	err := s.refresh(ctx, nameAge)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.state != nil && ctx.Err() == nil {
-		err = nil
+	if err := s.Refresh(ctx, nameAge); ctx.Err() != nil {
+		return nil, nil, err
 	}
-	return s.state, s.view, err
+	state, view := s.known()
+	return state, view, nil
 }
 
-// Get implements [object.Reader]. After an error it tries once more with the present state:
-// a gc of the remote may have moved the object.
-func (s *remoteSource) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	get := func() ([]byte, error) {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		return s.objects.Get(ctx, key)
+// known returns the state that is known, and the effects of its records.
+func (s *remoteSource) known() (*rootlog.State, *record.Effects) {
+	state := s.State()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != state {
+		s.state, s.view = state, state.Records.View()
 	}
-	data, err := get()
-	if err != nil && ctx.Err() == nil && s.refresh(ctx, errorAge) == nil {
-		data, err = get()
-	}
-	return data, err
-}
-
-// Missing implements [object.Reader].
-func (s *remoteSource) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.objects.Missing(ctx, keys)
+	return s.state, s.view
 }
 
 // IsLost implements [object.LossKeeper].
 func (s *remoteSource) IsLost(key object.Key) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if _, listed := s.state.Lost[key]; !listed {
+	if _, listed := s.State().Lost[key]; !listed {
 		return false
 	}
-	missing, err := s.objects.Missing(context.Background(), []object.Key{key})
+	missing, err := s.Missing(context.Background(), []object.Key{key})
 	return err == nil && len(missing) > 0
 }
 
@@ -159,9 +112,8 @@ func (s *remoteSource) Resolve(ctx context.Context, rev string) (object.ID, erro
 }
 
 func (s *remoteSource) Records() (*record.Effects, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.view, nil
+	_, view := s.known()
+	return view, nil
 }
 
 func (s *remoteSource) CheckUsable(ctx context.Context, commit object.ID) error {

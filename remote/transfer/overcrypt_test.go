@@ -31,6 +31,7 @@ func TestOverCrypt(t *testing.T) {
 		{"TestHoldGrace", TestHoldGrace},
 		{"TestRoundTrip", TestRoundTrip},
 		{"TestPushExpire", TestPushExpire},
+		{"TestFindUnkept", TestFindUnkept},
 	} {
 		t.Run(test.name, test.run)
 	}

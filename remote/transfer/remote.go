@@ -332,15 +332,24 @@ func HeadToWrite(ctx context.Context, r *Remote) (*rootlog.State, error) {
 // that head. The reader is safe for concurrent use until the next operation of the remote.
 // For a repository, the error matches [ErrRepository].
 func Objects(ctx context.Context, s Source) (object.Reader, *rootlog.State, error) {
-	r, ok := s.(*Remote)
-	if !ok {
-		return nil, nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: ErrRepository}
+	r, err := storeOf(s)
+	if err != nil {
+		return nil, nil, err
 	}
 	snap, err := r.Snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	return snap, snap.State, nil
+}
+
+// storeOf returns s if it is a store of packs. For a repository, the error matches [ErrRepository].
+func storeOf(s Source) (*Remote, error) {
+	r, ok := s.(*Remote)
+	if !ok {
+		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: ErrRepository}
+	}
+	return r, nil
 }
 
 // RememberHead notes that the remote is at head.

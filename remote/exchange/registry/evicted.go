@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -20,11 +21,18 @@ type evictedReader struct {
 	except string // the name of a remote that is not asked
 
 	mu     sync.Mutex // guards the following
-	opened []*transfer.Remote
-	heads  []object.Reader // of the opened remotes
-	failed error           // of remotes that could not be opened
-	reread bool            // Missing has read the heads once more
+	opened map[string]*transfer.Reader
+	heads  []*transfer.Reader // of the remotes that answered last
+	failed error              // of a remote that did not
+	asked  bool
+	at     time.Time // when they were asked
+	second bool      // Missing has asked them once more
 }
+
+const (
+	headAge  = 10 * time.Second // the age at which a head counts no longer as present
+	errorAge = time.Second      // the age at which heads are read again after a failed read
+)
 
 // ReadEvicted makes the store of r read evicted objects from the remotes, until ctx or the
 // repository ends. It opens a remote when it needs it. The caller calls it before the first
@@ -46,7 +54,7 @@ func (u untilEnd) Get(_ context.Context, key object.Key) ([]byte, error) { retur
 
 // Get returns an object from the first remote that has it.
 func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	heads, failed := e.current(ctx, false)
+	heads, failed := e.askedHeads(ctx)
 	for again := false; ; again = true {
 		err := failed
 		for _, head := range heads {
@@ -64,27 +72,34 @@ func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 			}
 			return nil, fmt.Errorf("fetch from a remote: %w", err)
 		}
-		heads, failed = e.current(ctx, true) // another process may have moved the object
+		heads, failed = e.headsWithin(ctx, errorAge) // another process may have moved the object
 	}
 }
 
-// Missing returns the objects that no remote has. An error means that a remote could not
-// be asked that may have them.
+// Missing returns the objects that no remote has now: no live pack of its present head, or no
+// file of such a pack. An error means that a remote could not be asked that may have them.
 func (e *evictedReader) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	missing, err := e.missingNow(ctx, keys, false)
-	if len(missing) == 0 || err != nil || e.reread {
+	missing, err := e.missingWithin(ctx, keys, headAge)
+	if len(missing) == 0 || err != nil {
 		return missing, err
 	}
-	e.reread = true // another process may have pushed objects
-	return e.missingNow(ctx, missing, true)
+
+	// Another process may have pushed objects.
+	age := errorAge
+	e.mu.Lock()
+	if !e.second {
+		e.second, age = true, 0
+	}
+	e.mu.Unlock()
+	return e.missingWithin(ctx, missing, age)
 }
 
-// missingNow is Missing by the heads that current returns.
-func (e *evictedReader) missingNow(ctx context.Context, keys []object.Key, fresh bool) ([]object.Key, error) {
-	heads, failed := e.current(ctx, fresh)
+// missingWithin is Missing by heads that are younger than age.
+func (e *evictedReader) missingWithin(ctx context.Context, keys []object.Key, age time.Duration) ([]object.Key, error) {
+	heads, failed := e.headsWithin(ctx, age)
 	for _, head := range heads {
 		var err error
-		if keys, err = head.Missing(ctx, keys); err != nil {
+		if keys, err = head.FindUnkept(ctx, keys); err != nil {
 			return nil, err
 		}
 		if len(keys) == 0 {
@@ -94,46 +109,73 @@ func (e *evictedReader) missingNow(ctx context.Context, keys []object.Key, fresh
 	return keys, failed
 }
 
-// current returns a reader for each remote. With fresh, it reads their heads once more.
-func (e *evictedReader) current(ctx context.Context, fresh bool) ([]object.Reader, error) {
+// askedHeads returns a reader for each remote, at a head of any age.
+func (e *evictedReader) askedHeads(ctx context.Context) ([]*transfer.Reader, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.heads != nil && !fresh {
-		return e.heads, e.failed
-	}
-	e.closeAll()
-	e.heads, e.failed = []object.Reader{}, nil
-	for _, m := range All(e.repo) {
-		if m.Name == e.except {
-			continue
-		}
-		opened, err := Open(ctx, e.repo, m, false)
-		if err == nil {
-			var head object.Reader
-			if head, _, err = transfer.Objects(ctx, opened); err == nil {
-				e.heads = append(e.heads, head)
-			}
-			e.opened = append(e.opened, opened)
-		}
-		if err != nil && !errors.Is(err, rootlog.ErrEmpty) {
-			e.failed = err
-		}
+	if !e.asked {
+		e.ask(ctx)
 	}
 	return e.heads, e.failed
 }
 
-func (e *evictedReader) closeAll() {
-	for _, opened := range e.opened {
-		opened.Close()
+// headsWithin returns a reader for each remote. It reads the heads of all, unless they are
+// younger than age.
+func (e *evictedReader) headsWithin(ctx context.Context, age time.Duration) ([]*transfer.Reader, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := e.repo.Options().Now(); !e.asked || now.Sub(e.at) >= age {
+		e.ask(ctx)
 	}
-	e.opened = nil
+	return e.heads, e.failed
+}
+
+// ask reads the heads of all remotes. It opens a remote that is not open. The caller holds e.mu.
+func (e *evictedReader) ask(ctx context.Context) {
+	e.heads, e.failed, e.asked, e.at = nil, nil, true, e.repo.Options().Now()
+	for _, m := range All(e.repo) {
+		if m.Name == e.except {
+			continue
+		}
+		head, err := e.opened[m.Name], error(nil)
+		if head != nil {
+			err = head.Refresh(ctx, 0)
+		} else if head, err = openReader(ctx, e.repo, m); err == nil {
+			if e.opened == nil {
+				e.opened = map[string]*transfer.Reader{}
+			}
+			e.opened[m.Name] = head
+		}
+		switch {
+		case err == nil:
+			e.heads = append(e.heads, head)
+		case !errors.Is(err, rootlog.ErrEmpty):
+			e.failed = err
+		}
+	}
+}
+
+// openReader opens a remote and reads its head.
+func openReader(ctx context.Context, r *kist.Repository, m Remote) (*transfer.Reader, error) {
+	opened, err := Open(ctx, r, m, false)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := transfer.NewReader(ctx, opened)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return reader, nil
 }
 
 // Close closes the remotes.
 func (e *evictedReader) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closeAll()
+	for _, opened := range e.opened {
+		opened.Close()
+	}
+	e.opened, e.heads, e.asked = nil, nil, false
 	return nil
 }
 

@@ -340,10 +340,12 @@ func TestRemote(t *testing.T) {
 	r := s.WithRemote(b)
 	s.Push(r, "main")
 
-	opened, err := registry.OpenURL(t.Context(), kisttest.Opens(b).WithDefaults(), registry.Remote{URL: "/memory"})
-	s.Check(err)
 	now := time.Now()
-	h, err := exchange.BrowseHistory(t.Context(), opened, browse.Options{Now: func() time.Time { return now }})
+	o := kisttest.Opens(b)
+	o.Now = func() time.Time { return now }
+	opened, err := registry.OpenURL(t.Context(), o.WithDefaults(), registry.Remote{URL: "/memory"})
+	s.Check(err)
+	h, err := exchange.BrowseHistory(t.Context(), opened, browse.Options{Now: o.Now})
 	s.Check(err)
 	if diff := cmp.Diff(walked(t, s.Repo, first), walk(t, find(t, h, "latest"))); diff != "" {
 		t.Error(diff)

@@ -1,14 +1,12 @@
 package keys
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -26,13 +24,11 @@ const maxKept = 2048
 // byte for every record in memory, and 1.5 bytes more once it has loaded
 // its filter. From then on it also keeps the first maxKept blocks that it reads.
 type Reader struct {
+	layout
 	r     io.ReaderAt
-	n     int            // records
-	start [kinds + 1]int // number of the first record of each kind
-	table []uint64       // prefix of the first ID of each block
-	fcrc  uint32         // checksum of the filter
-	foff  int64          // offset of the filter
-	hits  atomic.Int32   // look-ups so far, up to filterAfter
+	table []uint64     // prefix of the first ID of each block
+	foff  int64        // offset of the filter
+	hits  atomic.Int32 // look-ups so far, up to filterAfter
 	f     atomic.Pointer[filter]
 	kept  []atomic.Pointer[[blockSize]byte] // checked blocks
 	count atomic.Int32                      // of kept blocks
@@ -51,33 +47,27 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	if err := readFull(r, header[:], 0); err != nil {
 		return nil, &CorruptError{Part: "header", Err: err}
 	}
-	switch {
-	case string(header[:magicLen]) != magic:
-		return nil, &CorruptError{Part: "header", Err: errors.New("this is no index")}
-	case header[magicLen] > Version:
-		return nil, &CorruptError{Part: "header", Err: fmt.Errorf("version %d: %w", header[magicLen], object.ErrNewerFormat)}
-	case header[magicLen] != Version:
-		return nil, &CorruptError{Part: "header", Err: fmt.Errorf("unknown version %d", header[magicLen])}
-	case [headerSize - magicLen - 1]byte(header[magicLen+1:]) != [headerSize - magicLen - 1]byte{}:
-		return nil, &CorruptError{Part: "header", Err: errors.New("reserved bytes are not zero")}
+	if err := checkHeader(header[:]); err != nil {
+		return nil, &CorruptError{Part: "header", Err: err}
 	}
 
-	x := &Reader{r: r}
-	tcrc, err := x.readTrailer(size)
-	if err != nil {
+	var trailer [trailerSize]byte
+	if err := readFull(r, trailer[:], size-trailerSize); err != nil {
 		return nil, &CorruptError{Part: "trailer", Err: err}
 	}
-	blocks, table, filter, _, want := sections(int64(x.n))
-	if want != size {
-		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes, want %d for %d records", size, want, x.n)}
+	l, err := parseTrailer(trailer[:], size)
+	if err != nil {
+		return nil, err
 	}
 
+	x := &Reader{layout: l, r: r}
+	blocks, table, filter, _, _ := sections(int64(x.n))
 	x.foff = filter
 	buf := make([]byte, blocks*8)
 	if err := readFull(r, buf, table); err != nil {
 		return nil, &CorruptError{Part: "table", Err: err}
 	}
-	if crc32.Checksum(buf, castagnoli) != tcrc {
+	if crc32.Checksum(buf, castagnoli) != x.tcrc {
 		return nil, &CorruptError{Part: "table", Err: errChecksum}
 	}
 
@@ -94,31 +84,6 @@ var (
 	errFiltered = errors.New("a record is not in the filter")
 )
 
-// readTrailer sets the data of the trailer and returns the table's checksum.
-func (x *Reader) readTrailer(size int64) (tcrc uint32, err error) {
-	var t [trailerSize]byte
-	if err := readFull(x.r, t[:], size-trailerSize); err != nil {
-		return 0, err
-	}
-	const sums = kinds * 8
-	if string(t[sums+12:]) != magic {
-		return 0, errors.New("the magic at the end is wrong")
-	}
-	if crc32.Checksum(t[:sums+8], castagnoli) != binary.BigEndian.Uint32(t[sums+8:]) {
-		return 0, errChecksum
-	}
-	for k := range kinds {
-		count := binary.BigEndian.Uint64(t[k*8:])
-		if count > MaxRecords || uint64(x.n)+count > MaxRecords {
-			return 0, errors.New("too many records")
-		}
-		x.n += int(count)
-		x.start[k+1] = x.n
-	}
-	x.fcrc = binary.BigEndian.Uint32(t[sums+4:])
-	return binary.BigEndian.Uint32(t[sums:]), nil
-}
-
 // readFull fills p from off. It returns io.ErrUnexpectedEOF if r ends before that.
 func readFull(r io.ReaderAt, p []byte, off int64) error {
 	n, err := r.ReadAt(p, off)
@@ -130,12 +95,6 @@ func readFull(r io.ReaderAt, p []byte, off int64) error {
 	}
 	return err
 }
-
-// Len returns the number of records.
-func (x *Reader) Len() int { return x.n }
-
-// blockLen returns the number of records of block b.
-func (x *Reader) blockLen(b int) int { return min(blockRecords, x.n-b*blockRecords) }
 
 // readBlock reads block b into buf, which has blockSize bytes, and returns its
 // records' bytes.
@@ -150,7 +109,7 @@ func (x *Reader) readBlock(b int, buf []byte) ([]byte, error) {
 
 func (x *Reader) checkBlock(b int, buf []byte) ([]byte, error) {
 	n := len(buf) - 4
-	if crc32.Checksum(buf[:n], castagnoli) != binary.BigEndian.Uint32(buf[n:]) {
+	if !hasSum(buf) {
 		return nil, &CorruptError{Part: "block", Block: b, Err: errChecksum}
 	}
 	if binary.BigEndian.Uint64(buf) != x.table[b] {
@@ -160,29 +119,6 @@ func (x *Reader) checkBlock(b int, buf []byte) ([]byte, error) {
 }
 
 var blockPool = sync.Pool{New: func() any { return new([blockSize]byte) }}
-
-// kindOf returns the kind of record i.
-func (x *Reader) kindOf(i int) object.Kind {
-	k := 1
-	for i >= x.start[k] {
-		k++
-	}
-	return object.Kind(k)
-}
-
-// decodeRecord decodes record i from its bytes.
-func (x *Reader) decodeRecord(i int, b []byte) Record {
-	r := Record{
-		File:   binary.BigEndian.Uint32(b[32:]),
-		Offset: binary.BigEndian.Uint32(b[36:]),
-		Stored: binary.BigEndian.Uint32(b[40:]),
-		Raw:    binary.BigEndian.Uint32(b[44:]),
-		Index:  i,
-	}
-	r.Key.Kind = x.kindOf(i)
-	copy(r.Key.ID[:], b)
-	return r
-}
 
 // At returns record i, counted from 0.
 func (x *Reader) At(i int) (Record, error) {
@@ -197,7 +133,7 @@ func (x *Reader) At(i int) (Record, error) {
 
 // Find returns the record of key, and whether there is one. An error is a [*CorruptError].
 func (x *Reader) Find(key object.Key) (Record, bool, error) {
-	if !key.Kind.Valid() || x.start[key.Kind] == x.start[key.Kind-1] {
+	if !x.hasKind(key.Kind) {
 		return Record{}, false, nil
 	}
 	if f := x.dueFilter(); f != nil && !f.mayHave(&key.ID) {
@@ -220,7 +156,7 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 // the last block with records of kind k that begins before id, or else the first block with
 // such records. End is the last block whose first record has the same prefix as id.
 func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
-	first, last := x.start[k-1]/blockRecords, (x.start[k]-1)/blockRecords
+	first, last := x.blocksOf(k)
 	want := prefix(*id)
 	after, _ := slices.BinarySearch(x.table[first+1:last+1], want)
 	before = first + after
@@ -245,22 +181,8 @@ func (x *Reader) findIn(b int, key object.Key, buf *[blockSize]byte) (Record, bo
 			x.kept[b].Store(&kept)
 		}
 	}
-	i := x.lowerBound(b, recs, key.Kind, &key.ID)
-	at := (i - b*blockRecords) * recordSize
-	if i >= x.start[key.Kind] || at >= len(recs) || object.ID(recs[at:at+len(key.ID)]) != key.ID {
-		return Record{}, false, nil
-	}
-	return x.decodeRecord(i, recs[at:]), true, nil
-}
-
-// lowerBound returns the number of the first record of kind k in block b that is not before
-// id, or one past the last. Recs has the records of the block.
-func (x *Reader) lowerBound(b int, recs []byte, k object.Kind, id *object.ID) int {
-	base := b * blockRecords
-	lo, hi := max(0, x.start[k-1]-base), min(x.start[k]-base, len(recs)/recordSize)
-	return base + lo + sort.Search(hi-lo, func(i int) bool {
-		return bytes.Compare(recs[(lo+i)*recordSize:][:len(id)], id[:]) >= 0
-	})
+	r, ok := x.recordFrom(b, recs, x.lowerBound(b, recs, key.Kind, &key.ID), key)
+	return r, ok, nil
 }
 
 // firstFrom returns the number of the first record of kind k that is not before

@@ -121,7 +121,7 @@ func (c *Collection) filesToAbandon() []string {
 	if len(c.abandoned) == 0 {
 		return nil
 	}
-	known := filesOf(c.snap)
+	known := filesOf(c.snap.State, c.snap.Indexes)
 	return slices.DeleteFunc(slices.Clone(c.abandoned), func(name string) bool { return known[name] })
 }
 

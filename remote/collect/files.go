@@ -118,7 +118,7 @@ func (c *Collection) orphanFiles() (names []string) {
 		return nil
 	}
 
-	known := filesOf(c.snap)
+	known := filesOf(c.snap.State, c.snap.Indexes)
 	now := c.r.Options().Now()
 	for name, info := range c.listed {
 		if _, ours := c.ownSizes[name]; ours || known[name] {
@@ -133,8 +133,8 @@ func (c *Collection) orphanFiles() (names []string) {
 }
 
 // filesOf returns the files that the root names, condemned ones included.
-func filesOf(s *transfer.Snapshot) map[string]bool {
-	state, known := s.State, map[string]bool{}
+func filesOf(state *rootlog.State, indexes []*transfer.IndexFile) map[string]bool {
+	known := map[string]bool{}
 	for name := range state.Condemned {
 		known[name] = true
 	}
@@ -144,7 +144,7 @@ func filesOf(s *transfer.Snapshot) map[string]bool {
 	for _, f := range state.Indexes {
 		known[f.Name.IndexPath()] = true
 	}
-	for _, x := range s.Indexes {
+	for _, x := range indexes {
 		for _, p := range x.PackInfos {
 			known[p.Name.Path()] = true
 		}

@@ -230,7 +230,7 @@ func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, 
 		return nil, err
 	}
 
-	known := filesOf(&transfer.Snapshot{State: head, Indexes: indexes})
+	known := filesOf(head, indexes)
 
 	var entries []pack.Entry
 	for info, err := range r.Backend().List(ctx, "packs/") {

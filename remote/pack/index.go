@@ -34,9 +34,8 @@ type Index struct {
 // matches [ErrDamaged].
 // Memory is bounded by size.
 func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
-	const least = remote.HeaderSize + indexTrailerSize
-	if size < least+keys.Size(0) {
-		return nil, damageIn(Name{}, "size", fmt.Errorf("%d bytes are too few", size))
+	if err := checkIndexSize(size); err != nil {
+		return nil, err
 	}
 
 	var header [remote.HeaderSize]byte
@@ -52,20 +51,20 @@ func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 		return nil, damageIn(Name{}, "trailer", err)
 	}
 
-	table := int64(binary.BigEndian.Uint32(trailer[:])) * infoSize
-	switch {
-	case string(trailer[8:]) != indexMagic:
-		return nil, damageIn(Name{}, "trailer", errEnd)
-	case table > size-least-keys.Size(0):
-		return nil, damageIn(Name{}, "trailer", fmt.Errorf("%d packs in %d bytes", table/infoSize, size))
-	}
-
-	packs, err := readPacks(r, int(table), trailer[:])
+	table, err := parseIndexTrailer(trailer[:], size)
 	if err != nil {
+		return nil, err
+	}
+	infos := make([]byte, table)
+	if err := readFull(r, infos, remote.HeaderSize); err != nil {
 		return nil, damageIn(Name{}, "packs", err)
 	}
+	packs, err := parsePacks(infos, trailer[:])
+	if err != nil {
+		return nil, err
+	}
 
-	length := size - least - table
+	length := size - leastIndex - table
 	x, err := keys.Open(io.NewSectionReader(r, remote.HeaderSize+table, length), length)
 	if err != nil {
 		return nil, damageIn(Name{}, "index", err)
@@ -74,17 +73,43 @@ func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 	return &Index{packs: packs, keys: x}, nil
 }
 
-// readPacks reads the pack table, which has size bytes.
-func readPacks(r io.ReaderAt, size int, trailer []byte) ([]Info, error) {
-	table := make([]byte, size, size+4)
-	if err := readFull(r, table, remote.HeaderSize); err != nil {
-		return nil, err
+// leastIndex is the number of bytes of an index file beside its list of packs and its key index.
+const leastIndex = remote.HeaderSize + indexTrailerSize
+
+func checkIndexSize(size int64) error {
+	if size < leastIndex+keys.Size(0) {
+		return damageIn(Name{}, "size", fmt.Errorf("%d bytes are too few", size))
 	}
-	if crc32.Checksum(append(table, trailer[:4]...), castagnoli) != binary.BigEndian.Uint32(trailer[4:]) {
+	return nil
+}
+
+// parseIndexTrailer returns the number of bytes of the pack table in an index file of size bytes.
+func parseIndexTrailer(trailer []byte, size int64) (table int64, err error) {
+	table = int64(binary.BigEndian.Uint32(trailer)) * infoSize
+	switch {
+	case string(trailer[8:]) != indexMagic:
+		return 0, damageIn(Name{}, "trailer", errEnd)
+	case table > size-leastIndex-keys.Size(0):
+		return 0, damageIn(Name{}, "trailer", fmt.Errorf("%d packs in %d bytes", table/infoSize, size))
+	}
+	return table, nil
+}
+
+// parsePacks decodes the pack table of an index file with a trailer.
+func parsePacks(table, trailer []byte) ([]Info, error) {
+	packs, err := decodePacks(table, trailer)
+	if err != nil {
+		return nil, damageIn(Name{}, "packs", err)
+	}
+	return packs, nil
+}
+
+func decodePacks(table, trailer []byte) ([]Info, error) {
+	if crc32.Update(crc32.Checksum(table, castagnoli), castagnoli, trailer[:4]) != binary.BigEndian.Uint32(trailer[4:]) {
 		return nil, errChecksum
 	}
 
-	packs := make([]Info, size/infoSize)
+	packs := make([]Info, len(table)/infoSize)
 	for i := range packs {
 		b := table[i*infoSize:]
 		packs[i] = Info{Name: Name(b[:nameSize]), Size: binary.BigEndian.Uint32(b[nameSize:])}
@@ -143,11 +168,14 @@ func (x *Index) Search(key object.Key) (Entry, int, error) {
 }
 
 // entryOf returns the entry of a record.
-func (x *Index) entryOf(rec keys.Record) (Entry, error) {
-	if int64(rec.File) >= int64(len(x.packs)) {
-		return Entry{}, damageIn(Name{}, "entry", fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(x.packs)))
+func (x *Index) entryOf(rec keys.Record) (Entry, error) { return entryIn(x.packs, rec) }
+
+// entryIn returns the entry of a record of an index file with these packs.
+func entryIn(packs []Info, rec keys.Record) (Entry, error) {
+	if int64(rec.File) >= int64(len(packs)) {
+		return Entry{}, damageIn(Name{}, "entry", fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(packs)))
 	}
-	e := entryOf(rec, x.packs[rec.File])
+	e := entryOf(rec, packs[rec.File])
 	if err := e.checkEntry(); err != nil {
 		return Entry{}, damageIn(Name{}, "entry", fmt.Errorf("%s: %w", rec.Key, err))
 	}

@@ -145,7 +145,7 @@ func (g *packGiver) decodeAndStore(ctx context.Context, values *pack.Values, e p
 // first: from there once more, then from each other pack that has it. If one
 // of these is gone, the error matches [remote.ErrNotFound].
 func (g *packGiver) rereadObject(ctx context.Context, key object.Key) ([]byte, error) {
-	entries, err := g.snap.EntriesOf(key)
+	entries, err := g.where.EntriesOf(ctx, key)
 	if err != nil {
 		return nil, err
 	}

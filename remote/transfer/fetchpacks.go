@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -15,8 +16,9 @@ import (
 type packGiver struct {
 	*fetch
 	r      *Remote
-	snap   *Snapshot // of the remote at its last known head
-	moved  bool      // the head has changed since the fetch began
+	where  *Locator                  // of the objects at the last known head
+	placed map[object.Key]pack.Entry // the nodes of the last prepareNodes
+	moved  bool                      // the head has changed since the fetch began
 	nodes  *NodePacks
 	values *pack.Values
 	plan   *chunkPlan
@@ -26,12 +28,16 @@ type packGiver struct {
 
 // planAndCopy plans the fetch at the last known head and carries it out.
 func (g *packGiver) planAndCopy(ctx context.Context) error {
-	snap, err := g.r.SnapshotAt(ctx, g.at)
+	limit := g.r.o.CopiedIndexes
+	if g.wantsAll() {
+		limit = math.MaxInt64
+	}
+	where, err := g.r.locatorAt(ctx, g.at, limit)
 	if err != nil {
 		return err
 	}
-	g.moved = g.moved || snap.State.Seq != g.at.Seq
-	g.snap, g.at = snap, snap.State
+	g.moved = g.moved || where.State.Seq != g.at.Seq
+	g.where, g.at, g.placed = where, where.State, nil
 	g.plan, g.ahead = newChunkPlan(), ahead{}
 	if err := g.receiveAll(ctx); err != nil {
 		return err
@@ -39,45 +45,70 @@ func (g *packGiver) planAndCopy(ctx context.Context) error {
 	return g.copyChunks(ctx)
 }
 
+// wantsAll reports whether nothing is here, and the fetch brings all that refs reach: it needs complete index files.
+func (g *packGiver) wantsAll() bool {
+	for _, key := range g.at.Refs {
+		if !slices.Contains(g.o.Want, key) {
+			return false
+		}
+	}
+	return len(g.o.Have) == 0
+}
+
 func (g *packGiver) giverName() string { return "remote" }
 
 // Get implements [object.Reader].
 func (g *packGiver) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	return g.snap.Get(ctx, key)
+	return g.where.Get(ctx, key)
 }
 
 // Missing implements [object.Reader].
 func (g *packGiver) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	return g.snap.Missing(ctx, keys)
+	return g.where.Missing(ctx, keys)
 }
 
 // prepareNodes reads the packs of nodes, several at once.
 func (g *packGiver) prepareNodes(ctx context.Context, nodes []object.Key) error {
-	entries := make([]pack.Entry, len(nodes))
-	for i, key := range nodes {
-		p, err := g.snap.Locate(key)
-		if err != nil {
-			return err
-		}
-		entries[i] = p.Entry
+	found, entries, err := g.locate(ctx, nodes)
+	if err != nil {
+		return err
 	}
+	g.placed = found
 	g.nodes.LoadValues(ctx, entries)
 	return nil
 }
 
-func (g *packGiver) giveNode(ctx context.Context, key object.Key) ([]byte, error) {
-	p, err := g.snap.Locate(key)
+// locate returns the entries of objects, in their order, and by key.
+func (g *packGiver) locate(ctx context.Context, keys []object.Key) (map[object.Key]pack.Entry, []pack.Entry, error) {
+	found, err := g.where.locateAny(ctx, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	entries := []pack.Entry{p.Entry}
+	entries := make([]pack.Entry, len(keys))
+	for i, key := range keys {
+		var ok bool
+		if entries[i], ok = found[key]; !ok {
+			return nil, nil, &object.AbsentError{Key: key}
+		}
+	}
+	return found, entries, nil
+}
+
+func (g *packGiver) giveNode(ctx context.Context, key object.Key) (data []byte, err error) {
+	e, ok := g.placed[key]
+	if !ok {
+		if e, err = g.where.locateOne(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	entries := []pack.Entry{e}
 	if key.Kind == object.KindCommit { // the walk asks for commits one by one
-		if entries, err = g.entriesAhead(ctx, p.Entry); err != nil {
+		if entries, err = g.entriesAhead(ctx, e); err != nil {
 			return nil, err
 		}
 	}
 	g.nodes.LoadValues(ctx, entries)
-	return g.receiveNode(ctx, p.Entry)
+	return g.receiveNode(ctx, e)
 }
 
 // giveChunks adds the absent chunks to the plan.
@@ -87,12 +118,12 @@ func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range absent {
-		p, err := g.snap.Locate(key)
-		if err != nil {
-			return err
-		}
-		g.plan.add(p.Entry)
+	_, entries, err := g.locate(ctx, absent)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		g.plan.add(e)
 	}
 	return nil
 }
@@ -209,12 +240,12 @@ func (g *packGiver) entriesAhead(ctx context.Context, e pack.Entry) ([]pack.Entr
 // findPacksAhead finds small packs with commits that are not here.
 func (g *packGiver) findPacksAhead(ctx context.Context) error {
 	found := map[object.Key]pack.Entry{}
-	for p, err := range g.snap.EntriesIn(func(file int) bool { return g.snap.Indexes[file].Len() <= aheadEntries }) {
+	for e, err := range g.where.entriesIn(aheadEntries) {
 		if err != nil {
 			return err
 		}
-		if p.Key.Kind == object.KindCommit && p.Pack.Size <= aheadPack {
-			found[p.Key] = p.Entry
+		if e.Key.Kind == object.KindCommit && e.Pack.Size <= aheadPack {
+			found[e.Key] = e
 		}
 	}
 

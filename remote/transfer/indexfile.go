@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -45,6 +46,7 @@ type IndexFiles struct {
 	b      remote.Backend
 	o      *Options // of the Remote
 	opened map[pack.Name]*IndexFile
+	parts  map[pack.Name]*indexParts
 }
 
 // copiesDir returns the folder of the copies.
@@ -54,23 +56,59 @@ func (r *IndexFiles) copiesDir() string { return filepath.Join(r.o.Dir, indexFol
 // yet. If there is no copy, it reads the file from the remote. It removes copies of other
 // index files.
 func (r *IndexFiles) OpenAll(ctx context.Context, files []rootlog.File) ([]*IndexFile, error) {
-	opened := make([]*IndexFile, len(files))
+	opened, _, err := r.openFiles(ctx, files, func(rootlog.File) bool { return false })
+	return opened, err
+}
+
+// openSome is OpenAll, but opens large files in parts, if there is no copy: those are the index files of a root with more
+// than limit bytes in all, without the small ones. Each file is in one of the results.
+func (r *IndexFiles) openSome(ctx context.Context, files []rootlog.File, limit int64) ([]*IndexFile, []*indexParts, error) {
+	var total int64
+	for _, f := range files {
+		total += f.Size
+	}
+	return r.openFiles(ctx, files, func(f rootlog.File) bool { return total > limit && f.Size > limit/16 })
+}
+
+// openFiles opens the index files of a root: completely, or those for which inParts returns true in parts.
+func (r *IndexFiles) openFiles(ctx context.Context, files []rootlog.File, inParts func(rootlog.File) bool) ([]*IndexFile, []*indexParts, error) {
+	opened, parts := make([]*IndexFile, len(files)), make([]*indexParts, len(files))
 	err := Parallel(ctx, r.o.Jobs, len(files), func(ctx context.Context, i int) (err error) {
-		if opened[i] = r.opened[files[i].Name]; opened[i] == nil {
-			opened[i], err = r.openFile(ctx, files[i])
+		f := files[i]
+		if opened[i] = r.opened[f.Name]; opened[i] != nil {
+			return nil
 		}
+		if inParts(f) {
+			if parts[i] = r.parts[f.Name]; parts[i] != nil {
+				return nil
+			}
+			if opened[i], err = r.openCopy(f); err == nil {
+				return nil
+			}
+			if parts[i], err = r.openParts(ctx, f); !IsBadCopy(err) && !errors.Is(err, pack.ErrDamaged) || errors.Is(err, remote.ErrNotFound) {
+				return err
+			}
+		}
+		opened[i], err = r.openFile(ctx, f)
 		return err
 	})
 	for i, f := range files {
-		if opened[i] != nil {
+		if x := r.parts[f.Name]; opened[i] != nil {
 			r.opened[f.Name] = opened[i]
+			if x != nil {
+				x.close()
+				delete(r.parts, f.Name)
+			}
+		}
+		if parts[i] != nil {
+			r.parts[f.Name] = parts[i]
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.closeExcept(files)
-	return opened, nil
+	return opened, parts, nil
 }
 
 // closeExcept closes all index files except those in keep. Unless keep is empty, it also
@@ -79,11 +117,18 @@ func (r *IndexFiles) closeExcept(keep []rootlog.File) {
 	kept := make(map[string]bool, len(keep))
 	for _, f := range keep {
 		kept[f.Name.String()] = true
+		kept[f.Name.String()+partsSuffix] = r.parts[f.Name] != nil
 	}
 	for name, x := range r.opened {
 		if !kept[name.String()] {
 			x.closeCopy()
 			delete(r.opened, name)
+		}
+	}
+	for name, x := range r.parts {
+		if !kept[name.String()] {
+			x.close()
+			delete(r.parts, name)
 		}
 	}
 	if r.o.Dir == "" || len(keep) == 0 {
@@ -236,10 +281,24 @@ func ErrShortPack(p pack.Info, end int64) error {
 // ForgetCopy removes the copy of an index file that turned out to be damaged.
 func (r *IndexFiles) ForgetCopy(f rootlog.File) {
 	if x := r.opened[f.Name]; x != nil && x.file != nil {
-		if err := disk.Remove(r.copyOf(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.o.Warn(err.Error())
-		}
+		r.removeCopy(r.copyOf(f.Name))
 	}
+}
+
+// removeCopy removes a copy, if it is there.
+func (r *IndexFiles) removeCopy(path string) {
+	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.o.Warn(err.Error())
+	}
+}
+
+// damagedCopy removes the copy of an index file, in which err was found, and returns the error for it.
+func (r *IndexFiles) damagedCopy(f rootlog.File, x *IndexFile, err error) error {
+	if x.file == nil {
+		return fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
+	}
+	r.removeCopy(r.copyOf(f.Name))
+	return &object.DamageError{Name: r.copyOf(f.Name), Err: err, Kind: ErrCopyRemoved}
 }
 
 // Replace uses x in place of an index file of the remote.

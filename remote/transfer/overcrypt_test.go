@@ -32,6 +32,9 @@ func TestOverCrypt(t *testing.T) {
 		{"TestRoundTrip", TestRoundTrip},
 		{"TestPushExpire", TestPushExpire},
 		{"TestFindUnkept", TestFindUnkept},
+		{"TestLocatorFindsAll", TestLocatorFindsAll},
+		{"TestLocatorNeighbours", TestLocatorNeighbours},
+		{"TestFetchOfSmallBranch", TestFetchOfSmallBranch},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -60,6 +60,10 @@ type Options struct {
 	// all later writers.
 	Sign rootlog.Signing
 
+	// CopiedIndexes is how many bytes of index files are copied in full. Of more, only the needed parts are read
+	// for operations that look for few objects. 0: [CopiedIndexes].
+	CopiedIndexes int64
+
 	Jobs      int    // requests under way at once; 0: DefaultJobs
 	Who, Host string // who pushes, and from where
 }
@@ -81,6 +85,7 @@ func (o *Options) setDefaults() error {
 	if o.Jobs <= 0 {
 		o.Jobs = DefaultJobs
 	}
+	o.CopiedIndexes = cmp.Or(o.CopiedIndexes, CopiedIndexes)
 	return nil
 }
 
@@ -140,7 +145,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 		}
 		r.b = r.encrypted.store
 	}
-	r.indexes = &IndexFiles{b: r.b, o: &r.o, opened: map[pack.Name]*IndexFile{}}
+	r.indexes = &IndexFiles{b: r.b, o: &r.o, opened: map[pack.Name]*IndexFile{}, parts: map[pack.Name]*indexParts{}}
 	r.values = pack.NewValues(r.ReadPack, BaseBlock)
 	r.openLog()
 	return r, nil
@@ -336,11 +341,15 @@ func Objects(ctx context.Context, s Source) (object.Reader, *rootlog.State, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	snap, err := r.Snapshot(ctx)
+	head, err := r.Head(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return snap, snap.State, nil
+	l, err := r.LocatorAt(ctx, head)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, l.State, nil
 }
 
 // storeOf returns s if it is a store of packs. For a repository, the error matches [ErrRepository].

@@ -5,25 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
-	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // Snapshot is the content of a remote at one root. It is safe for concurrent use until its
 // Remote makes another snapshot, which closes index files.
 type Snapshot struct {
-	r       *Remote
-	State   *rootlog.State
-	Indexes []*IndexFile // in the order of state.Indexes
-	inline  map[object.Key]pack.Entry
-	Live    map[pack.Name]struct{} // live
-	Records *record.Effects        // which objects the remote need not have
+	atRoot
+	Indexes []*IndexFile    // in the order of state.Indexes
+	Records *record.Effects // which objects the remote need not have
 }
 
 // Snapshot returns the content of the remote at its head.
@@ -100,19 +95,12 @@ func asDamage(err error) error {
 }
 
 func newSnapshot(r *Remote, head *rootlog.State, indexes []*IndexFile) *Snapshot {
-	s := &Snapshot{r: r, State: head, Indexes: indexes, inline: map[object.Key]pack.Entry{}}
-	s.Records = s.ViewOf(head.Records)
 	named := make([][]pack.Info, len(indexes))
 	for i, x := range indexes {
 		named[i] = x.PackInfos
 	}
-	s.Live = head.Live(named...)
-
-	for _, p := range s.inlinePacks() {
-		for _, e := range p.Entries {
-			s.inline[e.Key] = e
-		}
-	}
+	s := &Snapshot{atRoot: newAtRoot(r, head, named), Indexes: indexes}
+	s.Records = s.ViewOf(head.Records)
 	return s
 }
 
@@ -120,11 +108,6 @@ func newSnapshot(r *Remote, head *rootlog.State, indexes []*IndexFile) *Snapshot
 // objects.
 func (s *Snapshot) ViewOf(records *record.Set) *record.Effects {
 	return records.View().WithLost(s.IsLost)
-}
-
-// inlinePacks returns the live packs whose entries lie in the root.
-func (s *Snapshot) inlinePacks() []rootlog.Inline {
-	return slices.DeleteFunc(slices.Clone(s.State.Packs), func(p rootlog.Inline) bool { return !s.IsLive(p.Name) })
 }
 
 // IsLost reports whether an object is listed as lost, and is in no live pack. During a
@@ -142,18 +125,6 @@ func (s *Snapshot) IsLost(key object.Key) bool {
 		s.r.damage.listLost(key)
 	}
 	return true
-}
-
-// IsLive reports whether a pack is live.
-func (s *Snapshot) IsLive(name pack.Name) bool {
-	_, live := s.Live[name]
-	return live
-}
-
-// hasEntry reports whether e is in a live pack. A repair hides the lost objects of damaged
-// packs.
-func (s *Snapshot) hasEntry(e pack.Entry) bool {
-	return s.IsLive(e.Pack.Name) && !(s.r.damage.HasPack(e.Pack.Name) && s.r.damage.hidesObject(e.Key))
 }
 
 // Place is the place of an object, and of its entry.
@@ -192,12 +163,7 @@ func (s *Snapshot) Locate(key object.Key) (Place, error) {
 
 // IndexDamage removes the damaged copy of an index file and returns the error for it.
 func (s *Snapshot) IndexDamage(i int, err error) error {
-	f := s.State.Indexes[i]
-	if s.Indexes[i].file == nil {
-		return fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
-	}
-	s.r.indexes.ForgetCopy(f)
-	return &object.DamageError{Name: s.r.indexes.copyOf(f.Name), Err: err, Kind: ErrCopyRemoved}
+	return s.r.indexes.damagedCopy(s.State.Indexes[i], s.Indexes[i], err)
 }
 
 // Get implements [object.Reader].
@@ -221,27 +187,6 @@ func (s *Snapshot) Missing(ctx context.Context, keys []object.Key) (missing []ob
 		}
 	}
 	return missing, ctx.Err()
-}
-
-// ReadObject returns the verified object of e. The error for a damaged one is an
-// [*object.CorruptError] that names the pack.
-func (s *Snapshot) ReadObject(ctx context.Context, e pack.Entry) ([]byte, error) {
-	_, data, err := s.readValue(ctx, e)
-	return data, err
-}
-
-// readValue is read that also returns the stored value.
-func (s *Snapshot) readValue(ctx context.Context, e pack.Entry) (value, data []byte, err error) {
-	err = retry.Verified(func() error {
-		value = make([]byte, e.Stored)
-		n, err := s.r.ReadPack(ctx, e.Pack, value, int64(e.Offset))
-		if err != nil {
-			return fmt.Errorf("read %s: %w", e.Key, err)
-		}
-		data, err = s.r.values.Decode(ctx, e, value[:n], pack.Part{})
-		return err
-	})
-	return value, data, err
 }
 
 // ReadNode returns a checked node, from nodes, which has its pack. If that copy is damaged,
@@ -299,18 +244,4 @@ func (s *Snapshot) EntriesIn(use func(file int) bool) iter.Seq2[Place, error] {
 			}
 		}
 	}
-}
-
-// LivePacks returns the live packs, sorted by name.
-func (s *Snapshot) LivePacks() []pack.Info {
-	var all []pack.Info
-	for _, x := range s.Indexes {
-		all = append(all, x.PackInfos...)
-	}
-	for _, p := range s.State.Packs {
-		all = append(all, p.Info)
-	}
-	all = slices.DeleteFunc(all, func(p pack.Info) bool { return !s.IsLive(p.Name) })
-	slices.SortFunc(all, func(a, b pack.Info) int { return a.Name.Compare(b.Name) })
-	return slices.CompactFunc(all, func(a, b pack.Info) bool { return a.Name == b.Name })
 }

@@ -1,0 +1,359 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// Locator finds objects of a remote at one root, in the cheapest way: unlike a [Snapshot], it reads only parts of large
+// index files. It is safe for concurrent use until its Remote makes another Locator or snapshot, which closes index
+// files.
+type Locator struct {
+	atRoot
+	whole []wholeIndex
+	parts []*indexParts
+
+	mu     sync.Mutex         // guards the following
+	recent []*knownPack       // packs whose own index was read, the last one first
+	bad    map[pack.Name]bool // packs whose own index cannot be read
+}
+
+// wholeIndex is an index file with a complete copy here.
+type wholeIndex struct {
+	rootlog.File
+	*IndexFile
+}
+
+// knownPack has the entries of a pack, sorted by key.
+type knownPack struct {
+	name    pack.Name
+	entries []pack.Entry
+}
+
+// The rules for reading indexes of packs.
+const (
+	fewKeys      = 8       // keys that are looked up one by one
+	probes       = 4       // keys that are looked up to find the packs of the others
+	knownPacks   = 32      // indexes of packs in memory
+	knownEntries = 200_000 // of them, at 68 bytes each
+)
+
+// LocatorAt returns a Locator at head, or at a later head if an index file is missing. See [Remote.SnapshotAt].
+func (r *Remote) LocatorAt(ctx context.Context, head *rootlog.State) (*Locator, error) {
+	return r.locatorAt(ctx, head, r.o.CopiedIndexes)
+}
+
+// locatorAt is LocatorAt, with the limit of [IndexFiles.openSome].
+func (r *Remote) locatorAt(ctx context.Context, head *rootlog.State, limit int64) (l *Locator, err error) {
+	err = r.RetryAtHead(ctx, head, func(head *rootlog.State) error {
+		whole, parts, err := r.indexes.openSome(ctx, head.Indexes, limit)
+		if err == nil {
+			l = newLocator(r, head, whole, parts)
+		}
+		return err
+	})
+	return l, asDamage(err)
+}
+
+// newLocator returns a Locator at head. Each index file is in whole, if it is not in parts.
+func newLocator(r *Remote, head *rootlog.State, whole []*IndexFile, parts []*indexParts) *Locator {
+	l := &Locator{bad: map[pack.Name]bool{}}
+	var named [][]pack.Info
+	for i := range whole {
+		if x := whole[i]; x != nil {
+			l.whole, named = append(l.whole, wholeIndex{head.Indexes[i], x}), append(named, x.PackInfos)
+		} else {
+			l.parts, named = append(l.parts, parts[i]), append(named, parts[i].Packs())
+		}
+	}
+	l.atRoot = newAtRoot(r, head, named)
+	return l
+}
+
+// Locate returns the entry of each of keys, which must be sorted. The entry of an object that is in no live pack is
+// zero.
+func (l *Locator) Locate(ctx context.Context, keys []object.Key) ([]pack.Entry, error) {
+	found := make([]pack.Entry, len(keys))
+	var open []int // the keys that were not found
+	for i, key := range keys {
+		if e, ok := l.inline[key]; ok && l.hasEntry(e) {
+			found[i] = e
+			continue
+		}
+		e, err := l.findInWhole(key)
+		if err != nil {
+			return nil, err
+		}
+		if found[i] = e; e.Key.IsZero() {
+			open = append(open, i)
+		}
+	}
+	if len(l.parts) == 0 || len(open) == 0 {
+		return found, ctx.Err()
+	}
+
+	open = l.findInPacks(l.knownPacks(), keys, open, found)
+	open, err := l.findByNeighbours(ctx, keys, open, found)
+	if err != nil {
+		return nil, err
+	}
+	_, err = l.findInParts(ctx, keys, open, found)
+	return found, err
+}
+
+// findInWhole returns the entry of an object by the index files that are here, or a zero one.
+func (l *Locator) findInWhole(key object.Key) (pack.Entry, error) {
+	for _, x := range l.whole {
+		e, ok, err := x.Find(key)
+		if err != nil {
+			return e, l.r.indexes.damagedCopy(x.File, x.IndexFile, err)
+		}
+		if ok && l.hasEntry(e) {
+			return e, nil
+		}
+	}
+	return pack.Entry{}, nil
+}
+
+// findInParts looks for open keys in the index files in parts. It returns the keys that are in none.
+func (l *Locator) findInParts(ctx context.Context, keys []object.Key, open []int, found []pack.Entry) ([]int, error) {
+	for _, x := range l.parts {
+		if len(open) == 0 {
+			break
+		}
+		wanted := make([]object.Key, len(open))
+		for i, at := range open {
+			wanted[i] = keys[at]
+		}
+		entries, err := x.find(ctx, wanted)
+		if err != nil {
+			return nil, err
+		}
+		var left []int
+		for i, at := range open {
+			if e := entries[i]; !e.Key.IsZero() && l.hasEntry(e) {
+				found[at] = e
+			} else {
+				left = append(left, at)
+			}
+		}
+		open = left
+	}
+	return open, ctx.Err()
+}
+
+// findInPacks looks for open keys in packs. It returns the keys that are in none.
+func (l *Locator) findInPacks(packs []*knownPack, keys []object.Key, open []int, found []pack.Entry) (left []int) {
+	for _, at := range open {
+		for _, p := range packs {
+			i, ok := slices.BinarySearchFunc(p.entries, keys[at], func(e pack.Entry, key object.Key) int { return e.Key.Compare(key) })
+			if ok && l.hasEntry(p.entries[i]) {
+				found[at] = p.entries[i]
+				break
+			}
+		}
+		if found[at].Key.IsZero() {
+			left = append(left, at)
+		}
+	}
+	return left
+}
+
+// findByNeighbours looks up a few of many keys, and then looks for the others in the indexes of the same packs: neighbours in a
+// folder are neighbours in a pack. It goes on while that finds more than it costs. It returns the keys that were not found.
+func (l *Locator) findByNeighbours(ctx context.Context, keys []object.Key, open []int, found []pack.Entry) ([]int, error) {
+	for len(open) > fewKeys {
+		var tried []int
+		for i := range probes {
+			tried = append(tried, open[i*len(open)/probes])
+		}
+		if _, err := l.findInParts(ctx, keys, tried, found); err != nil {
+			return nil, err
+		}
+		open = slices.DeleteFunc(open, func(at int) bool { return !found[at].Key.IsZero() })
+
+		var packs []pack.Info
+		for _, at := range tried {
+			if p := found[at].Pack; !p.Name.IsZero() && !slices.Contains(packs, p) {
+				packs = append(packs, p)
+			}
+		}
+		known, cost, err := l.readPackIndexes(ctx, packs)
+		if err != nil {
+			return nil, err
+		}
+		before := len(open)
+		open = l.findInPacks(known, keys, open, found)
+		if int64(before-len(open))*2*requestCost <= cost {
+			break
+		}
+	}
+	return open, nil
+}
+
+// knownPacks returns the packs whose indexes were read.
+func (l *Locator) knownPacks() []*knownPack {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.recent)
+}
+
+// readPackIndexes reads the own indexes of packs, and returns what that cost. It passes over packs whose index is known, or cannot be
+// read: the index files have their entries, too.
+func (l *Locator) readPackIndexes(ctx context.Context, packs []pack.Info) (read []*knownPack, cost int64, err error) {
+	l.mu.Lock()
+	packs = slices.DeleteFunc(packs, func(p pack.Info) bool {
+		return l.bad[p.Name] || slices.ContainsFunc(l.recent, func(k *knownPack) bool { return k.name == p.Name })
+	})
+	l.mu.Unlock()
+
+	lists, costs := make([]*knownPack, len(packs)), make([]int64, len(packs))
+	err = Parallel(ctx, l.r.o.Jobs, len(packs), func(ctx context.Context, i int) error {
+		entries, err := pack.ReadIndex(packs[i], func(p []byte, off int64) (int, error) {
+			costs[i] += requestCost + int64(len(p))
+			return l.r.ReadPack(ctx, packs[i], p, off)
+		})
+		if err != nil && !IsBadCopy(err) && !object.IsUnreadable(err) {
+			return fmt.Errorf("read pack %s: %w", packs[i].Name, err)
+		}
+		if err == nil {
+			lists[i] = &knownPack{packs[i].Name, entries}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, k := range lists {
+		cost += costs[i]
+		if k == nil {
+			l.bad[packs[i].Name] = true
+			continue
+		}
+		read = append(read, k)
+		l.recent = slices.Insert(l.recent, 0, k)
+	}
+	total := 0
+	for i, k := range l.recent {
+		if total += len(k.entries); i == knownPacks || i > 0 && total > knownEntries {
+			l.recent = l.recent[:i]
+			break
+		}
+	}
+	return read, cost, nil
+}
+
+// locateAny is Locate for keys in any order.
+func (l *Locator) locateAny(ctx context.Context, keys []object.Key) (map[object.Key]pack.Entry, error) {
+	sorted := slices.SortedFunc(slices.Values(keys), object.Key.Compare)
+	entries, err := l.Locate(ctx, slices.Compact(sorted))
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[object.Key]pack.Entry, len(entries))
+	for _, e := range entries {
+		if !e.Key.IsZero() {
+			found[e.Key] = e
+		}
+	}
+	return found, nil
+}
+
+// locateOne returns the entry of an object. The error for one that is in no live pack is an [*object.AbsentError].
+func (l *Locator) locateOne(ctx context.Context, key object.Key) (pack.Entry, error) {
+	entries, err := l.Locate(ctx, []object.Key{key})
+	if err != nil {
+		return pack.Entry{}, err
+	}
+	if entries[0].Key.IsZero() {
+		return pack.Entry{}, &object.AbsentError{Key: key}
+	}
+	return entries[0], nil
+}
+
+// entriesIn yields the live entries in the root, and in the index files that are here and have at most so many.
+func (l *Locator) entriesIn(most int) iter.Seq2[pack.Entry, error] {
+	return func(yield func(pack.Entry, error) bool) {
+		for _, e := range l.inline {
+			if l.hasEntry(e) && !yield(e, nil) {
+				return
+			}
+		}
+		for _, x := range l.whole {
+			if x.Len() > most {
+				continue
+			}
+			for e, err := range x.All() {
+				if err != nil {
+					yield(e, l.r.indexes.damagedCopy(x.File, x.IndexFile, err))
+					return
+				}
+				if l.hasEntry(e) && !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Get implements [object.Reader].
+func (l *Locator) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	e, err := l.locateOne(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return l.ReadObject(ctx, e)
+}
+
+// Missing implements [object.Reader].
+func (l *Locator) Missing(ctx context.Context, keys []object.Key) (missing []object.Key, err error) {
+	found, err := l.locateAny(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if _, ok := found[key]; !ok {
+			missing = append(missing, key)
+		}
+	}
+	return missing, nil
+}
+
+// EntriesOf returns the entries of an object in all live packs.
+func (l *Locator) EntriesOf(ctx context.Context, key object.Key) (entries []pack.Entry, err error) {
+	add := func(e pack.Entry) {
+		if e.Key == key && l.IsLive(e.Pack.Name) && !slices.ContainsFunc(entries, func(have pack.Entry) bool { return have.Pack.Name == e.Pack.Name }) {
+			entries = append(entries, e)
+		}
+	}
+	for _, p := range l.State.Packs {
+		for _, e := range p.Entries {
+			add(e)
+		}
+	}
+	for _, x := range l.whole {
+		e, _, err := x.Find(key)
+		if err != nil {
+			return nil, l.r.indexes.damagedCopy(x.File, x.IndexFile, err)
+		}
+		add(e)
+	}
+	for _, x := range l.parts {
+		found, err := x.find(ctx, []object.Key{key})
+		if err != nil {
+			return nil, err
+		}
+		add(found[0])
+	}
+	return entries, nil
+}

@@ -47,9 +47,9 @@ var errNoBlame = &shownError{"Nothing to show", "This is not a text, or it is to
 // errBlameTime means that the origins of lines are not known in time.
 var errBlameTime = &shownError{"This takes too long", "The history of these lines is long. 'kist blame' has no limit.", http.StatusServiceUnavailable}
 
-// blame shows the commits that brought the lines of a file.
-func (s *site) blame(r *request) (page, error) {
-	v, err := r.look()
+// showBlame shows the commits that brought the lines of a file.
+func (s *site) showBlame(r *request) (page, error) {
+	v, err := r.openCommit()
 	if err != nil {
 		return page{}, err
 	}
@@ -62,9 +62,9 @@ func (s *site) blame(r *request) (page, error) {
 		return page{}, errNoBlame
 	}
 	out := blamePage{Parts: partsOf(at)}
-	how := r.viewing()
+	how := r.viewingParameters()
 	how.Source = true
-	if out.preview, err = s.preview(r.Context(), v, at, e, how); err != nil {
+	if out.preview, err = s.previewFile(r.Context(), v, at, e, how); err != nil {
 		return page{}, err
 	}
 	if out.Form != "text" {
@@ -74,7 +74,7 @@ func (s *site) blame(r *request) (page, error) {
 
 	ctx, stop := context.WithTimeout(r.Context(), maxBlaming)
 	defer stop()
-	err = s.versions.with(r.Context(), maxIndexing, func(x *versions.Index) error { return out.find(ctx, s, v, x) })
+	err = s.versions.useIndex(r.Context(), maxIndexing, func(x *versions.Index) error { return out.findOrigins(ctx, s, v, x) })
 	switch {
 	case errors.Is(err, errIndexing):
 		return indexing, nil
@@ -88,8 +88,8 @@ func (s *site) blame(r *request) (page, error) {
 	return p, err
 }
 
-// find sets the origins of the lines on the page.
-func (b *blamePage) find(ctx context.Context, s *site, v *serve.Commit, x *versions.Index) error {
+// findOrigins sets the origins of the lines on the page.
+func (b *blamePage) findOrigins(ctx context.Context, s *site, v *serve.Commit, x *versions.Index) error {
 	data, err := io.ReadAll(io.LimitReader(object.NewContentReader(ctx, v.Objects, b.Entry), maxPreview))
 	if err != nil {
 		return err

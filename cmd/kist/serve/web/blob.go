@@ -17,10 +17,10 @@ type blobPage struct {
 	Changed *commitLine // the file last; nil: not known
 }
 
-// blob shows a file.
-func (s *site) blob(r *request) (page, error) {
+// showFile shows a file.
+func (s *site) showFile(r *request) (page, error) {
 	ctx := r.Context()
-	v, err := r.look()
+	v, err := r.openCommit()
 	if err != nil {
 		return page{}, err
 	}
@@ -32,7 +32,7 @@ func (s *site) blob(r *request) (page, error) {
 	if e.Type == object.TypeDir {
 		return page{redirect: address("tree", path, r.rev)}, nil
 	}
-	p, err := s.preview(ctx, v, path, e, r.viewing())
+	p, err := s.previewFile(ctx, v, path, e, r.viewingParameters())
 	if err != nil {
 		return page{}, err
 	}
@@ -48,7 +48,7 @@ func (s *site) blob(r *request) (page, error) {
 // hand.
 func (s *site) lastChange(ctx context.Context, commit object.ID, path string) *commitLine {
 	var id object.ID
-	err := s.versions.with(ctx, niceIndexing, func(x *versions.Index) error {
+	err := s.versions.useIndex(ctx, niceIndexing, func(x *versions.Index) error {
 		id = x.LastChange(commit, path)
 		return nil
 	})

@@ -23,8 +23,8 @@ type commitPage struct {
 	All         bool   // the visitor may read everything in it
 }
 
-// commit shows a commit and its changes since its first parent.
-func (s *site) commit(r *request) (page, error) {
+// showCommit shows a commit and its changes since its first parent.
+func (s *site) showCommit(r *request) (page, error) {
 	ctx := r.Context()
 	r.rev = r.PathValue("id")
 	id, err := s.Resolve(ctx, r.rev)
@@ -71,8 +71,8 @@ func (s *site) commit(r *request) (page, error) {
 				return page{}, err
 			}
 		}
-		c := comparison{old: old, new: new, skip: r.number("skip", maxSkip), page: "/commit/" + r.rev}
-		if out.Diffs, err = s.compare(ctx, c); err != nil {
+		c := comparison{old: old, new: new, skip: r.numberParameter("skip", maxSkip), page: "/commit/" + r.rev}
+		if out.Diffs, err = s.compareCommits(ctx, c); err != nil {
 			return page{}, err
 		}
 	}
@@ -89,10 +89,10 @@ type diffPage struct {
 	Swap     string // address of the opposite comparison
 }
 
-// diff shows the differences between two commits, in all files or at one path.
-func (s *site) diff(r *request) (page, error) {
-	out := diffPage{From: r.query("from"), To: r.query("to"), Path: r.query("path")}
-	if at := r.query("at"); at != "" { // escaped, since fields of forms cannot have all bytes
+// showDiff shows the differences between two commits, in all files or at one path.
+func (s *site) showDiff(r *request) (page, error) {
+	out := diffPage{From: r.parameter("from"), To: r.parameter("to"), Path: r.parameter("path")}
+	if at := r.parameter("at"); at != "" { // escaped, since fields of forms cannot have all bytes
 		out.Path, _ = url.PathUnescape(at)
 	}
 	p := page{name: "diff", Title: "Compare", Nav: "history"}
@@ -114,7 +114,7 @@ func (s *site) diff(r *request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	c := comparison{old: old, new: new, path: out.Path, skip: r.number("skip", maxSkip), page: "/diff", query: url.Values{"from": {out.From}, "to": {out.To}}}
+	c := comparison{old: old, new: new, path: out.Path, skip: r.numberParameter("skip", maxSkip), page: "/diff", query: url.Values{"from": {out.From}, "to": {out.To}}}
 	if out.Path != "" {
 		if err := tree.CheckPath(out.Path); err != nil {
 			return page{}, tree.ErrNotExist
@@ -125,7 +125,7 @@ func (s *site) diff(r *request) (page, error) {
 		c.query.Set("path", out.Path)
 		out.Parts = partsOf(out.Path)
 	}
-	if out.Diffs, err = s.compare(r.Context(), c); err != nil {
+	if out.Diffs, err = s.compareCommits(r.Context(), c); err != nil {
 		return page{}, err
 	}
 	v := url.Values{"from": {out.To}, "to": {out.From}}

@@ -55,8 +55,8 @@ type numbers struct {
 	Failed  map[string]string // why a part is not known: "totals", "growth", "folders" or "freed"
 }
 
-// get returns the present numbers, and whether they are complete.
-func (d *dashboard) get(ctx context.Context) (numbers, bool, error) {
+// presentNumbers returns the present numbers, and whether they are complete.
+func (d *dashboard) presentNumbers(ctx context.Context) (numbers, bool, error) {
 	state, err := refsState(d.repo)
 	if err != nil {
 		return numbers{}, false, err
@@ -67,7 +67,7 @@ func (d *dashboard) get(ctx context.Context) (numbers, bool, error) {
 	if idle && (d.done == nil || age > maxAge || d.state != state && age > minAge) {
 		done := make(chan struct{})
 		d.done, d.state = done, state
-		d.start(func(ctx context.Context) { d.compute(ctx, done) })
+		d.start(func(ctx context.Context) { d.computeNumbers(ctx, done) })
 	}
 	done := d.done
 	d.mu.Unlock()
@@ -92,8 +92,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// compute computes all numbers, and shows each when it is known, if there were none before.
-func (d *dashboard) compute(ctx context.Context, done chan struct{}) {
+// computeNumbers computes all numbers, and shows each when it is known, if there were none before.
+func (d *dashboard) computeNumbers(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	ctx, cancel := context.WithTimeout(ctx, maxCounting)
 	defer cancel()
@@ -112,7 +112,7 @@ func (d *dashboard) compute(ctx context.Context, done chan struct{}) {
 		n.Totals, n.Failed["totals"] = nil, reason(err)
 	}
 	publish(false)
-	if n.Folders, err = d.folders(ctx); err != nil {
+	if n.Folders, err = d.countFolders(ctx); err != nil {
 		n.Failed["folders"] = reason(err)
 	}
 	publish(false)
@@ -120,7 +120,7 @@ func (d *dashboard) compute(ctx context.Context, done chan struct{}) {
 		n.Failed["growth"] = reason(err)
 	}
 	publish(false)
-	if n.Freed, err = d.freed(ctx); err != nil {
+	if n.Freed, err = d.freedByGC(ctx); err != nil {
 		n.Failed["freed"] = reason(err)
 	}
 	publish(true)
@@ -151,8 +151,8 @@ func reason(err error) string {
 	return "The repository could not be read: 'kist verify' shows more."
 }
 
-// folders accounts for the folders at the top of HEAD's tree.
-func (d *dashboard) folders(ctx context.Context) ([]stats.Space, error) {
+// countFolders accounts for the folders at the top of HEAD's tree.
+func (d *dashboard) countFolders(ctx context.Context) ([]stats.Space, error) {
 	v, err := compare.OfHead(ctx, d.repo)
 	if err != nil || v.Tree.IsZero() {
 		return nil, err
@@ -181,8 +181,8 @@ func (d *dashboard) folders(ctx context.Context) ([]stats.Space, error) {
 	return s.Spaces, nil
 }
 
-// freed returns the number of bytes that gc would free now. Nothing is removed.
-func (d *dashboard) freed(ctx context.Context) (*int64, error) {
+// freedByGC returns the number of bytes that gc would free now. Nothing is removed.
+func (d *dashboard) freedByGC(ctx context.Context) (*int64, error) {
 	plan, err := gc.PlanFor(ctx, d.repo, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
 	if err != nil {
 		return nil, err
@@ -198,8 +198,8 @@ type remoteLine struct {
 	Pushed time.Time // zero: not known
 }
 
-// remotes returns the remotes with their last pushes, which the logs of their branches have.
-func (s *site) remotes() ([]remoteLine, error) {
+// listRemotes returns the remotes with their last pushes, which the logs of their branches have.
+func (s *site) listRemotes() ([]remoteLine, error) {
 	var list []remoteLine
 	logs, err := s.Repo.Refs().Logs()
 	if err != nil {
@@ -256,12 +256,12 @@ func (s *site) showDashboard(r *request) (page, error) {
 	}
 	n, complete := hiddenNumbers, true
 	if all {
-		if n, complete, err = s.dashboard.get(r.Context()); err != nil {
+		if n, complete, err = s.dashboard.presentNumbers(r.Context()); err != nil {
 			return page{}, err
 		}
 	}
 	out := dashboardPage{numbers: n, Counting: !complete}
-	if out.Remotes, err = s.remotes(); err != nil {
+	if out.Remotes, err = s.listRemotes(); err != nil {
 		return page{}, err
 	}
 	if t := n.Totals; t != nil {
@@ -317,8 +317,8 @@ func spaceBars(spaces []stats.Space) []bar {
 	return bars(list[:min(len(list), maxBranches)])
 }
 
-// pending returns why a part of the dashboard is empty.
-func (d *dashboardPage) pending(key, none string) string {
+// whyEmpty returns why a part of the dashboard is empty.
+func (d *dashboardPage) whyEmpty(key, none string) string {
 	switch reason := d.Failed[key]; {
 	case reason != "":
 		return reason

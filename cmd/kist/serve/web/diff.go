@@ -82,8 +82,8 @@ type comparison struct {
 	query    url.Values
 }
 
-// address returns the address of a page of the comparison.
-func (c *comparison) address(skip int) string {
+// pageAddress returns the address of a page of the comparison.
+func (c *comparison) pageAddress(skip int) string {
 	v := maps.Clone(c.query)
 	if v == nil {
 		v = url.Values{}
@@ -102,8 +102,8 @@ type differ struct {
 	end  time.Time
 }
 
-// compare returns the differences of two commits, as many as a page shows.
-func (s *site) compare(ctx context.Context, c comparison) (*diffs, error) {
+// compareCommits returns the differences of two commits, as many as a page shows.
+func (s *site) compareCommits(ctx context.Context, c comparison) (*diffs, error) {
 	var paths []string
 	rows := maxDiffRows
 	if c.path != "" {
@@ -136,10 +136,10 @@ func (s *site) compare(ctx context.Context, c comparison) (*diffs, error) {
 		out.Deleted += f.Deleted
 	}
 	if c.skip > 0 {
-		out.Previous = c.address(max(0, c.skip-maxChanges))
+		out.Previous = c.pageAddress(max(0, c.skip-maxChanges))
 	}
 	if out.Last() < out.All {
-		out.Next = c.address(out.Last())
+		out.Next = c.pageAddress(out.Last())
 	}
 	return out, nil
 }
@@ -151,12 +151,12 @@ func (d *differ) fileDiff(ctx context.Context, c tree.Change) (fileDiff, error) 
 	if c.New != nil {
 		f.Properties = changedProperties(c.Old, c.New)
 	}
-	err := d.fill(ctx, &f)
+	err := d.fillDiff(ctx, &f)
 	return f, err
 }
 
-// alone returns the address of the difference of a path alone, or "" if this is it.
-func (d *differ) alone(f *fileDiff) string {
+// addressAlone returns the address of the difference of a path alone, or "" if this is it.
+func (d *differ) addressAlone(f *fileDiff) string {
 	if d.path != "" || d.old.Commit.IsZero() {
 		return ""
 	}
@@ -166,8 +166,8 @@ func (d *differ) alone(f *fileDiff) string {
 // letterWords are the meanings of [tree.Change.Letter].
 var letterWords = map[byte]string{'A': "added", 'D': "deleted", 'R': "renamed", 'T': "type changed", 'M': "modified"}
 
-// fill sets the form of a difference, and its lines if it is text.
-func (d *differ) fill(ctx context.Context, f *fileDiff) error {
+// fillDiff sets the form of a difference, and its lines if it is text.
+func (d *differ) fillDiff(ctx context.Context, f *fileDiff) error {
 	switch {
 	case tree.IsDir(f.Old) || tree.IsDir(f.New):
 		return nil
@@ -177,15 +177,15 @@ func (d *differ) fill(ctx context.Context, f *fileDiff) error {
 	case isPicture(f.Path, f.New) && isPicture(f.OldPath(), f.Old) && (f.Old != nil || f.New != nil):
 		f.Form = "image"
 		return nil
-	case !d.room.take("") || time.Now().After(d.end):
-		f.Note, f.Alone = "Not compared here, to keep the page short.", d.alone(f)
+	case !d.room.takeLine("") || time.Now().After(d.end):
+		f.Note, f.Alone = "Not compared here, to keep the page short.", d.addressAlone(f)
 		return nil
 	}
 
-	old, err := d.text(ctx, d.old, f.Old)
+	old, err := d.diffText(ctx, d.old, f.Old)
 	var new text
 	if err == nil {
-		new, err = d.text(ctx, d.new, f.New)
+		new, err = d.diffText(ctx, d.new, f.New)
 	}
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (d *differ) fill(ctx context.Context, f *fileDiff) error {
 	d.room.lines -= before.lines - space.lines
 	d.room.bytes -= before.bytes - space.bytes
 	if n := len(f.Rows); n > 0 && f.Rows[n-1].Text == leftOut {
-		f.Alone = d.alone(f)
+		f.Alone = d.addressAlone(f)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ type text struct {
 	reason string // why it cannot be compared
 }
 
-func (d *differ) text(ctx context.Context, v *serve.Commit, e *object.Entry) (text, error) {
+func (d *differ) diffText(ctx context.Context, v *serve.Commit, e *object.Entry) (text, error) {
 	switch {
 	case e == nil:
 		return text{}, nil
@@ -288,7 +288,7 @@ func rowsOf(unified []byte, space *room) (rows []diffRow, added, deleted int) {
 		if row.Text == "" {
 			row.Text = visible(cut(strings.TrimSuffix(content[1:], "\r"), maxLine))
 		}
-		if full = !space.take(row.Text); full {
+		if full = !space.takeLine(row.Text); full {
 			row = diffRow{Kind: "note", Text: leftOut}
 		}
 		rows = append(rows, row)

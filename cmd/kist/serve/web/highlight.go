@@ -28,8 +28,8 @@ type room struct{ lines, bytes int }
 // maxShown is the number of bytes of HTML after which no text follows on a page.
 const maxShown = 4 << 20
 
-// take takes the space for a line, and reports whether there was some left.
-func (r *room) take(line template.HTML) bool {
+// takeLine takes the space for a line, and reports whether there was some left.
+func (r *room) takeLine(line template.HTML) bool {
 	if r.lines <= 0 || r.bytes <= 0 {
 		return false
 	}
@@ -44,7 +44,7 @@ func (p *painter) highlighted(ctx context.Context, name string, data []byte) []t
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	if len(text) <= maxHighlighted && utf8.ValidString(text) {
 		if lexer := lexerFor(name); lexer != nil {
-			if lines, ok := p.colored(ctx, lexer, text); ok {
+			if lines, ok := p.colorLines(ctx, lexer, text); ok {
 				return lines
 			}
 		}
@@ -62,8 +62,8 @@ type painter struct{ places chan struct{} }
 
 func newPainter() *painter { return &painter{make(chan struct{}, maxPainting)} }
 
-// colored returns the lines of a text, or false if that takes too long.
-func (p *painter) colored(ctx context.Context, lexer chroma.Lexer, text string) ([]template.HTML, bool) {
+// colorLines returns the lines of a text, or false if that takes too long.
+func (p *painter) colorLines(ctx context.Context, lexer chroma.Lexer, text string) ([]template.HTML, bool) {
 	ctx, stop := context.WithTimeout(ctx, maxHighlighting)
 	defer stop()
 	select {
@@ -75,7 +75,7 @@ func (p *painter) colored(ctx context.Context, lexer chroma.Lexer, text string) 
 	go func() {
 		defer func() { <-p.places }()
 		c := &coloring{}
-		c.read(ctx, lexer, text)
+		c.readText(ctx, lexer, text)
 		done <- c
 	}()
 	select {
@@ -114,8 +114,8 @@ type coloring struct {
 	failed bool
 }
 
-// read reads a text. It fails if ctx ends, or if the lexer cannot read the text.
-func (c *coloring) read(ctx context.Context, lexer chroma.Lexer, text string) {
+// readText reads a text. It fails if ctx ends, or if the lexer cannot read the text.
+func (c *coloring) readText(ctx context.Context, lexer chroma.Lexer, text string) {
 	defer func() {
 		if recover() != nil {
 			c.failed = true
@@ -130,18 +130,18 @@ func (c *coloring) read(ctx context.Context, lexer chroma.Lexer, text string) {
 		class := classOf(token.Type)
 		for i, piece := range strings.Split(token.Value, "\n") {
 			if i > 0 {
-				c.end()
+				c.endLine()
 			}
-			c.add(class, piece)
+			c.addWords(class, piece)
 		}
 	}
 	if c.line.Len() > 0 {
-		c.end()
+		c.endLine()
 	}
 }
 
-// add adds words of one sort to the present line.
-func (c *coloring) add(class, text string) {
+// addWords adds words of one sort to the present line.
+func (c *coloring) addWords(class, text string) {
 	text = cut(text, maxLine-c.length)
 	c.length += len(text)
 	switch {
@@ -153,7 +153,7 @@ func (c *coloring) add(class, text string) {
 	}
 }
 
-func (c *coloring) end() {
+func (c *coloring) endLine() {
 	c.lines = append(c.lines, template.HTML(c.line.String()))
 	c.line.Reset()
 	c.length = 0

@@ -43,9 +43,9 @@ type historyPage struct {
 	Gone         string
 }
 
-// history shows the versions of a file, and one of them.
-func (s *site) history(r *request) (page, error) {
-	v, err := r.look()
+// showHistory shows the versions of a file, and one of them.
+func (s *site) showHistory(r *request) (page, error) {
+	v, err := r.openCommit()
 	if err != nil {
 		return page{}, err
 	}
@@ -61,13 +61,13 @@ func (s *site) history(r *request) (page, error) {
 	h.Parts = partsOf(h.Path)
 
 	found := false
-	err = s.versions.with(r.Context(), maxIndexing, func(x *versions.Index) error {
+	err = s.versions.useIndex(r.Context(), maxIndexing, func(x *versions.Index) error {
 		file, err := x.File(r.Context(), versions.Tip{Name: r.rev, Commit: v.Commit}, h.Path)
 		if err != nil || file == nil {
 			return err
 		}
 		found = true
-		return h.list(r, x, file)
+		return h.listVersions(r, x, file)
 	})
 	if errors.Is(err, errIndexing) {
 		return indexing, nil
@@ -83,7 +83,7 @@ func (s *site) history(r *request) (page, error) {
 			return page{}, err
 		}
 	}
-	if err := h.show(r); err != nil {
+	if err := h.showVersion(r); err != nil {
 		return page{}, err
 	}
 	p.Data = h
@@ -91,8 +91,8 @@ func (s *site) history(r *request) (page, error) {
 	return p, err
 }
 
-// list sets the versions of a file that the visitor may read.
-func (h *historyPage) list(r *request, x *versions.Index, file *versions.File) error {
+// listVersions sets the versions of a file that the visitor may read.
+func (h *historyPage) listVersions(r *request, x *versions.Index, file *versions.File) error {
 	s, viewer := r.site, r.site.Viewer(r.Context())
 	first := max(0, len(file.Versions)-maxVersions)
 	h.Left = first
@@ -122,9 +122,9 @@ func (h *historyPage) list(r *request, x *versions.Index, file *versions.File) e
 	return nil
 }
 
-// show chooses the version that the parameter at names, the newest by default, and reads it.
-func (h *historyPage) show(r *request) error {
-	wanted, _ := strconv.Atoi(r.query("at"))
+// showVersion chooses the version that the parameter at names, the newest by default, and reads it.
+func (h *historyPage) showVersion(r *request) error {
+	wanted, _ := strconv.Atoi(r.parameter("at"))
 	for i := range h.Versions {
 		v := &h.Versions[i]
 		if v.Number == 0 {
@@ -159,6 +159,6 @@ func (h *historyPage) show(r *request) error {
 	if err != nil {
 		return err
 	}
-	h.Shown, err = r.site.preview(r.Context(), old, h.At.Path, e, viewing{Rev: h.At.Commit.String()})
+	h.Shown, err = r.site.previewFile(r.Context(), old, h.At.Path, e, viewing{Rev: h.At.Commit.String()})
 	return err
 }

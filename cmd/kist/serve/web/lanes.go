@@ -39,13 +39,13 @@ type line struct {
 	begins, arrive bool // at the commit; at the commit
 }
 
-// row adds a commit and returns the picture of its row.
-func (l *lanes) row(id object.ID, parents []object.ID) template.HTML {
+// addRow adds a commit and returns the picture of its row.
+func (l *lanes) addRow(id object.ID, parents []object.ID) template.HTML {
 	if l.seen == nil {
 		l.seen = map[object.ID]bool{}
 	}
 	l.seen[id] = true
-	at := l.find(id)
+	at := l.findLane(id)
 	isNew := at < 0
 	if isNew {
 		at = len(l.list)
@@ -60,7 +60,7 @@ func (l *lanes) row(id object.ID, parents []object.ID) template.HTML {
 			continue
 		}
 		switch {
-		case l.find(parent) >= 0:
+		case l.findLane(parent) >= 0:
 		case reuse.IsZero() && len(l.list) <= maxKept:
 			reuse = parent
 			l.list[at].id = parent
@@ -78,19 +78,19 @@ func (l *lanes) row(id object.ID, parents []object.ID) template.HTML {
 	var lines []line
 	for i, old := range before {
 		if i != at {
-			lines = append(lines, line{from: i, to: l.find(old.id), color: old.color})
+			lines = append(lines, line{from: i, to: l.findLane(old.id), color: old.color})
 		} else if !isNew {
 			lines = append(lines, line{from: i, to: at, color: old.color, arrive: true})
 		}
 	}
 	for _, parent := range next {
-		to := l.find(parent)
+		to := l.findLane(parent)
 		lines = append(lines, line{from: at, to: to, color: l.list[to].color, begins: true})
 	}
 	return picture(at, before[at].color, max(len(before), len(l.list)), lines)
 }
 
-func (l *lanes) find(id object.ID) int {
+func (l *lanes) findLane(id object.ID) int {
 	return slices.IndexFunc(l.list, func(lane lane) bool { return lane.id == id })
 }
 

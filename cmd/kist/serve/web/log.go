@@ -73,10 +73,10 @@ type logPage struct {
 	Names        []refName
 }
 
-// log shows the history of a revision, or of all refs.
-func (s *site) log(r *request) (page, error) {
+// showLog shows the history of a revision, or of all refs.
+func (s *site) showLog(r *request) (page, error) {
 	ctx := r.Context()
-	l := logPage{Skip: r.number("skip", maxSkip), Path: r.query("path"), All: r.query("rev") == ""}
+	l := logPage{Skip: r.numberParameter("skip", maxSkip), Path: r.parameter("path"), All: r.parameter("rev") == ""}
 	names, starts, err := s.allNames(ctx)
 	if err != nil {
 		return page{}, err
@@ -122,13 +122,13 @@ func (s *site) log(r *request) (page, error) {
 			}
 		}
 		if len(l.Commits) == perPage {
-			l.Older = l.address(r, l.Skip+perPage)
+			l.Older = l.pageAddress(r, l.Skip+perPage)
 			break
 		}
 		parents := c.Parents[:min(len(c.Parents), maxMerge)]
 		var row template.HTML
 		if l.Path == "" {
-			row = graph.row(c.ID, parents)
+			row = graph.addRow(c.ID, parents)
 		}
 		if at++; at > l.Skip {
 			line := newCommitLine(c, decorations[c.ID])
@@ -137,14 +137,14 @@ func (s *site) log(r *request) (page, error) {
 		}
 	}
 	if l.Skip > 0 {
-		l.Newer = l.address(r, max(0, l.Skip-perPage))
+		l.Newer = l.pageAddress(r, max(0, l.Skip-perPage))
 	}
 	p.Data = l
 	return p, nil
 }
 
-// address returns the address of another page of the same history.
-func (l *logPage) address(r *request, skip int) string {
+// pageAddress returns the address of another page of the same history.
+func (l *logPage) pageAddress(r *request, skip int) string {
 	v := url.Values{}
 	if !l.All {
 		v.Set("rev", r.rev)

@@ -46,12 +46,12 @@ func newMarkdown(p *painter) *markdown {
 	return &markdown{make(chan struct{}, maxRendered), parser, p}
 }
 
-// place is where a text is: links in it are relative to that.
-type place struct{ path, rev string }
+// linkBase is where a text is: links in it are relative to that.
+type linkBase struct{ path, rev string }
 
-// render returns a text as HTML, and whether it is complete. The HTML is empty if the text is
+// renderHTML returns a text as HTML, and whether it is complete. The HTML is empty if the text is
 // too hard to parse.
-func (m *markdown) render(ctx context.Context, at place, source []byte) (html template.HTML, complete bool) {
+func (m *markdown) renderHTML(ctx context.Context, at linkBase, source []byte) (html template.HTML, complete bool) {
 	complete = len(source) <= maxMarkdown
 	if !complete {
 		source = source[:bytes.LastIndexByte(source[:maxMarkdown], '\n')+1]
@@ -63,18 +63,18 @@ func (m *markdown) render(ctx context.Context, at place, source []byte) (html te
 	rendering, stop := context.WithTimeout(ctx, maxRendering)
 	defer stop()
 	w, ok := beside(rendering, m.places, func(ctx context.Context) *markdownWriter {
-		root := m.parse(ctx, source)
+		root := m.parseText(ctx, source)
 		if root == nil {
 			return nil
 		}
 		w := &markdownWriter{source: source, at: at, anchors: map[string]int{}}
-		w.children(root)
+		w.writeChildren(root)
 		return w
 	})
 	if !ok || w == nil {
 		return "", false
 	}
-	return m.painter.fill(ctx, w.b.String(), w.code), complete && !w.full
+	return m.painter.fillCode(ctx, w.b.String(), w.code), complete && !w.full
 }
 
 // codeBlock is a block of code in HTML that does not have its text yet.
@@ -83,9 +83,9 @@ type codeBlock struct {
 	language, text string
 }
 
-// fill returns HTML with the texts of blocks of code, which together get the time for one text of a
+// fillCode returns HTML with the texts of blocks of code, which together get the time for one text of a
 // file. Blocks without time, space or a known language have no colours.
-func (p *painter) fill(ctx context.Context, html string, blocks []codeBlock) template.HTML {
+func (p *painter) fillCode(ctx context.Context, html string, blocks []codeBlock) template.HTML {
 	ctx, stop := context.WithTimeout(ctx, maxHighlighting)
 	defer stop()
 	var b strings.Builder
@@ -94,7 +94,7 @@ func (p *painter) fill(ctx context.Context, html string, blocks []codeBlock) tem
 		b.WriteString(html[done:block.at])
 		done = block.at
 		text := strings.ReplaceAll(block.text, "\r\n", "\n")
-		shown, ok := p.code(ctx, block.language, text)
+		shown, ok := p.colorCode(ctx, block.language, text)
 		if !ok || len(shown) > space {
 			shown = string(visible(text))
 		}
@@ -105,9 +105,9 @@ func (p *painter) fill(ctx context.Context, html string, blocks []codeBlock) tem
 	return template.HTML(b.String())
 }
 
-// code returns a text in a language as HTML with colours. It returns false for an unknown language,
+// colorCode returns a text in a language as HTML with colours. It returns false for an unknown language,
 // a text with long lines, or if ctx ends.
-func (p *painter) code(ctx context.Context, language, text string) (string, bool) {
+func (p *painter) colorCode(ctx context.Context, language, text string) (string, bool) {
 	long := func(line string) bool { return len(line) > maxLine }
 	if language == "" || ctx.Err() != nil || !utf8.ValidString(text) || slices.ContainsFunc(strings.Split(text, "\n"), long) {
 		return "", false
@@ -116,7 +116,7 @@ func (p *painter) code(ctx context.Context, language, text string) (string, bool
 	if lexer == nil {
 		return "", false
 	}
-	lines, ok := p.colored(ctx, lexer, text)
+	lines, ok := p.colorLines(ctx, lexer, text)
 	var b strings.Builder
 	for _, line := range lines {
 		b.WriteString(string(line) + "\n")
@@ -124,8 +124,8 @@ func (p *painter) code(ctx context.Context, language, text string) (string, bool
 	return b.String(), ok
 }
 
-// parse returns the document, or nil if ctx ends earlier.
-func (m *markdown) parse(ctx context.Context, source []byte) ast.Node {
+// parseText returns the document, or nil if ctx ends earlier.
+func (m *markdown) parseText(ctx context.Context, source []byte) ast.Node {
 	defer func() { _ = recover() }() // the parser has no other way to stop, and a text may break it
 	return m.parser.Parse(lines.NewReader(source), parser.WithContext(&stoppableContext{parser.NewContext(), ctx.Err}))
 }
@@ -137,24 +137,27 @@ type stoppableContext struct {
 	ended func() error
 }
 
-func (c *stoppableContext) check() {
+func (c *stoppableContext) checkEnd() {
 	if err := c.ended(); err != nil {
 		panic(err)
 	}
 }
 
 // Get implements [parser.Context].
-func (c *stoppableContext) Get(key parser.ContextKey) any { c.check(); return c.Context.Get(key) }
+func (c *stoppableContext) Get(key parser.ContextKey) any { c.checkEnd(); return c.Context.Get(key) }
 
 // SetBlockOffset implements [parser.Context].
-func (c *stoppableContext) SetBlockOffset(n int) { c.check(); c.Context.SetBlockOffset(n) }
+func (c *stoppableContext) SetBlockOffset(n int) { c.checkEnd(); c.Context.SetBlockOffset(n) }
 
 // OpenedBlocks implements [parser.Context].
-func (c *stoppableContext) OpenedBlocks() []parser.Block { c.check(); return c.Context.OpenedBlocks() }
+func (c *stoppableContext) OpenedBlocks() []parser.Block {
+	c.checkEnd()
+	return c.Context.OpenedBlocks()
+}
 
 // RemoveDelimiter implements [parser.Context].
 func (c *stoppableContext) RemoveDelimiter(d *parser.Delimiter) {
-	c.check()
+	c.checkEnd()
 	c.Context.RemoveDelimiter(d)
 }
 
@@ -163,7 +166,7 @@ type stoppableInline struct{ parser.InlineParser }
 
 // Parse implements [parser.InlineParser].
 func (p stoppableInline) Parse(parent ast.Node, block lines.Reader, pc parser.Context) ast.Node {
-	pc.(*stoppableContext).check()
+	pc.(*stoppableContext).checkEnd()
 	return p.InlineParser.Parse(parent, block, pc)
 }
 

@@ -50,7 +50,7 @@ func TestMarkdown(t *testing.T) {
 		"# \"><script>\n":                    `<h2 id="md-">&#34;&gt;</h2>`,
 		"\u202e\x1b \xff":                    `<p><span class="escape">\u202e</span><span class="escape">\x1b</span> <span class="escape">\xff</span></p>`,
 	} {
-		got, _ := m.render(t.Context(), place{"docs/a.md", "v1"}, []byte(source))
+		got, _ := m.renderHTML(t.Context(), linkBase{"docs/a.md", "v1"}, []byte(source))
 		if joined := strings.ReplaceAll(string(got), "\n", ""); joined != want {
 			t.Errorf("%q\ngot  %s\nwant %s", source, joined, want)
 		}
@@ -87,22 +87,22 @@ func TestMarkdownStops(t *testing.T) {
 	m := newMarkdown(newPainter())
 	for name, text := range hostileMarkdown(16 << 10) {
 		if strings.Count(text, "]:") > maxReferences { // the parser is not used
-			if got, complete := m.render(t.Context(), place{"a.md", ""}, []byte(text)); got != "" || complete {
+			if got, complete := m.renderHTML(t.Context(), linkBase{"a.md", ""}, []byte(text)); got != "" || complete {
 				t.Errorf("%q is rendered", name)
 			}
 			continue
 		}
 		calls := 0
 		ended := &counting{t.Context(), func() { calls++ }}
-		if root := m.parse(ended, []byte(text)); root == nil || calls < 2 {
+		if root := m.parseText(ended, []byte(text)); root == nil || calls < 2 {
 			t.Errorf("%q: parsed: %v, with %d moments to stop", name, root != nil, calls)
 		}
-		m.render(t.Context(), place{"a.md", ""}, []byte(text))
+		m.renderHTML(t.Context(), linkBase{"a.md", ""}, []byte(text))
 	}
 
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if got, complete := m.render(ctx, place{"a.md", ""}, []byte("# a")); got != "" || complete {
+	if got, complete := m.renderHTML(ctx, linkBase{"a.md", ""}, []byte("# a")); got != "" || complete {
 		t.Errorf("a request that has ended gets %q", got)
 	}
 	for range maxRendered { // all places are free again
@@ -122,20 +122,20 @@ func (c *counting) Err() error { c.asked(); return nil }
 // text.
 func TestMarkdownCode(t *testing.T) {
 	text := strings.Repeat("```go\n\x01//\n```\n", maxMarkdown/18)
-	got, complete := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte(text))
+	got, complete := newMarkdown(newPainter()).renderHTML(t.Context(), linkBase{"a.md", ""}, []byte(text))
 	if n := strings.Count(string(got), "<pre"); !complete || n != maxMarkdown/18 || len(got) > maxShown {
 		t.Errorf("%d blocks with %d bytes, complete: %v", n, len(got), complete)
 	}
 
 	long := "```go\n// " + strings.Repeat("a", maxLine+1) + "\n```\n"
-	if got, _ := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte(long)); !strings.Contains(string(got), long[6:len(long)-5]) || strings.Contains(string(got), "<span") {
+	if got, _ := newMarkdown(newPainter()).renderHTML(t.Context(), linkBase{"a.md", ""}, []byte(long)); !strings.Contains(string(got), long[6:len(long)-5]) || strings.Contains(string(got), "<span") {
 		t.Errorf("a long line is cut: %.200s", got)
 	}
 
 	defer func(d time.Duration) { maxHighlighting = d }(maxHighlighting)
 	maxHighlighting = 0
 	want := "<pre tabindex=\"0\"><code>// a\n</code></pre>\n"
-	if got, complete := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte("```go\n// a\n```")); string(got) != want || !complete {
+	if got, complete := newMarkdown(newPainter()).renderHTML(t.Context(), linkBase{"a.md", ""}, []byte("```go\n// a\n```")); string(got) != want || !complete {
 		t.Errorf("without time: %q, complete: %v, want %q", got, complete, want)
 	}
 }
@@ -143,7 +143,7 @@ func TestMarkdownCode(t *testing.T) {
 // A text that is too long is rendered up to the end of a line.
 func TestMarkdownCut(t *testing.T) {
 	text := strings.Repeat("a line\n\n", maxMarkdown/8+10)
-	got, complete := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte(text))
+	got, complete := newMarkdown(newPainter()).renderHTML(t.Context(), linkBase{"a.md", ""}, []byte(text))
 	if n := strings.Count(string(got), "<p>a line</p>"); complete || n != maxMarkdown/8 {
 		t.Errorf("%d paragraphs, complete: %v; want %d", n, complete, maxMarkdown/8)
 	}

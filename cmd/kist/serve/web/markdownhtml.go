@@ -21,7 +21,7 @@ import (
 // passes through [visible], and each address is made here, so nothing of the source is obeyed.
 type markdownWriter struct {
 	source  []byte
-	at      place
+	at      linkBase
 	b       strings.Builder
 	code    []codeBlock
 	anchors map[string]int // how often each anchor was used
@@ -31,8 +31,8 @@ type markdownWriter struct {
 	full    bool           // something is left out
 }
 
-// children writes the nodes in a node.
-func (w *markdownWriter) children(n ast.Node) {
+// writeChildren writes the nodes in a node.
+func (w *markdownWriter) writeChildren(n ast.Node) {
 	if w.depth >= maxNesting {
 		w.full = true
 		return
@@ -43,44 +43,44 @@ func (w *markdownWriter) children(n ast.Node) {
 			w.full = true
 			break
 		}
-		w.block(c)
+		w.writeBlock(c)
 	}
 	w.depth--
 }
 
-// element writes a node as an element; start may have attributes.
-func (w *markdownWriter) element(start string, n ast.Node) {
+// writeElement writes a node as an element; start may have attributes.
+func (w *markdownWriter) writeElement(start string, n ast.Node) {
 	name, _, _ := strings.Cut(start, " ")
 	w.b.WriteString("<" + start + ">")
-	w.children(n)
+	w.writeChildren(n)
 	w.b.WriteString("</" + name + ">")
 	if n.Type() == ast.TypeBlock {
 		w.b.WriteByte('\n')
 	}
 }
 
-// block writes a node that is not part of a line.
-func (w *markdownWriter) block(n ast.Node) {
+// writeBlock writes a node that is not part of a line.
+func (w *markdownWriter) writeBlock(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.TextBlock:
-		w.children(n)
+		w.writeChildren(n)
 	case *ast.Paragraph:
-		w.element("p", n)
+		w.writeElement("p", n)
 	case *ast.Heading:
-		w.element(fmt.Sprintf(`h%d id="%s"`, min(n.Level+1, 6), w.anchor(n)), n)
+		w.writeElement(fmt.Sprintf(`h%d id="%s"`, min(n.Level+1, 6), w.newAnchor(n)), n)
 	case *ast.Blockquote:
-		w.element("blockquote", n)
+		w.writeElement("blockquote", n)
 	case *ast.List:
 		switch {
 		case !n.IsOrdered():
-			w.element("ul", n)
+			w.writeElement("ul", n)
 		case n.Start == 1:
-			w.element("ol", n)
+			w.writeElement("ol", n)
 		default:
-			w.element(fmt.Sprintf(`ol start="%d"`, n.Start), n)
+			w.writeElement(fmt.Sprintf(`ol start="%d"`, n.Start), n)
 		}
 	case *ast.ListItem:
-		w.item(n)
+		w.writeItem(n)
 	case *ast.ThematicBreak:
 		w.b.WriteString("<hr>\n")
 	case *ast.CodeBlock:
@@ -88,59 +88,59 @@ func (w *markdownWriter) block(n ast.Node) {
 	case *ast.FencedCodeBlock:
 		w.codeBlock(string(n.Language(w.source)), n.Lines())
 	case *ast.HTMLBlock:
-		if shown := strings.TrimSpace(withoutTags(w.content(n.Lines()))); shown != "" {
+		if shown := strings.TrimSpace(withoutTags(w.textOfLines(n.Lines()))); shown != "" {
 			w.b.WriteString("<p>" + string(visible(shown)) + "</p>\n")
 		}
 	case *extension.Table:
-		w.table(n)
+		w.writeTable(n)
 	default:
-		w.inline(n)
+		w.writeInline(n)
 	}
 }
 
-// codeBlock writes a block of code, and leaves its text to [painter.fill].
+// codeBlock writes a block of code, and leaves its text to [painter.fillCode].
 func (w *markdownWriter) codeBlock(language string, text *lines.Segments) {
 	w.b.WriteString(`<pre tabindex="0"><code>`)
-	w.code = append(w.code, codeBlock{w.b.Len(), language, w.content(text)})
+	w.code = append(w.code, codeBlock{w.b.Len(), language, w.textOfLines(text)})
 	w.b.WriteString("</code></pre>\n")
 }
 
-// inline writes a node that is part of a line. Unknown nodes are left out.
-func (w *markdownWriter) inline(n ast.Node) {
+// writeInline writes a node that is part of a line. Unknown nodes are left out.
+func (w *markdownWriter) writeInline(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Text:
-		w.text(n)
+		w.writeText(n)
 	case *ast.String:
 		w.b.WriteString(string(visible(string(n.Value))))
 	case *ast.CodeSpan:
-		w.element("code", n)
+		w.writeElement("code", n)
 	case *ast.Emphasis:
 		if n.Level == 2 {
-			w.element("strong", n)
+			w.writeElement("strong", n)
 		} else {
-			w.element("em", n)
+			w.writeElement("em", n)
 		}
 	case *extension.Strikethrough:
-		w.element("del", n)
+		w.writeElement("del", n)
 	case *ast.Link:
-		w.linked(w.at.address("blob", unescaped(n.Destination)), func() { w.children(n) })
+		w.writeLink(w.at.linkAddress("blob", unescaped(n.Destination)), func() { w.writeChildren(n) })
 	case *ast.AutoLink:
 		to := string(n.URL(w.source))
 		if n.AutoLinkType == ast.AutoLinkEmail {
 			to = "mailto:" + strings.TrimPrefix(to, "mailto:")
 		}
-		w.linked(w.at.address("blob", to), func() { w.b.WriteString(string(visible(string(n.Label(w.source))))) })
+		w.writeLink(w.at.linkAddress("blob", to), func() { w.b.WriteString(string(visible(string(n.Label(w.source))))) })
 	case *ast.Image:
-		w.image(n)
+		w.writeImage(n)
 	case *ast.RawHTML:
-		if strings.HasPrefix(strings.ToLower(w.content(n.Segments)), "<br") {
+		if strings.HasPrefix(strings.ToLower(w.textOfLines(n.Segments)), "<br") {
 			w.b.WriteString("<br>")
 		}
 	}
 }
 
-// text writes a text, and the line break after it.
-func (w *markdownWriter) text(n *ast.Text) {
+// writeText writes a text, and the line break after it.
+func (w *markdownWriter) writeText(n *ast.Text) {
 	value := n.Value(w.source)
 	cut := min(w.skip, len(value))
 	value, w.skip = value[cut:], w.skip-cut
@@ -157,8 +157,8 @@ func (w *markdownWriter) text(n *ast.Text) {
 	}
 }
 
-// item writes an item of a list. One that begins with [ ] or [x] is a task.
-func (w *markdownWriter) item(n *ast.ListItem) {
+// writeItem writes an item of a list. One that begins with [ ] or [x] is a task.
+func (w *markdownWriter) writeItem(n *ast.ListItem) {
 	box := ""
 	if first := n.FirstChild(); first != nil && first.Lines() != nil && first.Lines().Len() > 0 {
 		line := first.Lines().At(0)
@@ -167,18 +167,18 @@ func (w *markdownWriter) item(n *ast.ListItem) {
 		}
 	}
 	if box == "" {
-		w.element("li", n)
+		w.writeElement("li", n)
 		return
 	}
 	w.b.WriteString(`<li class="task">` + box)
 	w.skip = len("[ ]")
-	w.children(n)
+	w.writeChildren(n)
 	w.skip = 0
 	w.b.WriteString("</li>\n")
 }
 
-// table writes a table. Its region can be scrolled.
-func (w *markdownWriter) table(n *extension.Table) {
+// writeTable writes a table. Its region can be scrolled.
+func (w *markdownWriter) writeTable(n *extension.Table) {
 	w.b.WriteString(`<div class="sheet" tabindex="0" role="region" aria-label="Table"><table>`)
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
 		cell, body := "td", row == n.FirstChild().NextSibling()
@@ -194,7 +194,7 @@ func (w *markdownWriter) table(n *extension.Table) {
 			if of, ok := c.(*extension.TableCell); ok && of.Alignment != extension.AlignLeft {
 				class = ` class="` + of.Alignment.String() + `"`
 			}
-			w.element(cell+class, c)
+			w.writeElement(cell+class, c)
 		}
 		w.b.WriteString("</tr>")
 		if row == n.FirstChild() {
@@ -206,8 +206,8 @@ func (w *markdownWriter) table(n *extension.Table) {
 	w.b.WriteString("</table></div>\n")
 }
 
-// linked writes a link. Without an address, and in another link, there is only its text.
-func (w *markdownWriter) linked(to string, content func()) {
+// writeLink writes a link. Without an address, and in another link, there is only its text.
+func (w *markdownWriter) writeLink(to string, content func()) {
 	if to == "" || w.link {
 		content()
 		return
@@ -223,13 +223,13 @@ func (w *markdownWriter) linked(to string, content func()) {
 	w.link = false
 }
 
-// image writes a picture of the repository. One of another host would tell that host who reads
+// writeImage writes a picture of the repository. One of another host would tell that host who reads
 // the page, so it becomes a link.
-func (w *markdownWriter) image(n *ast.Image) {
-	to := w.at.address("files", unescaped(n.Destination))
+func (w *markdownWriter) writeImage(n *ast.Image) {
+	to := w.at.linkAddress("files", unescaped(n.Destination))
 	alt := readable.Escape(w.plainText(n))
 	if to == "" || isExternal(to) {
-		w.linked(to, func() { w.b.WriteString(template.HTMLEscapeString(alt)) })
+		w.writeLink(to, func() { w.b.WriteString(template.HTMLEscapeString(alt)) })
 		return
 	}
 	fmt.Fprintf(&w.b, `<img src="%s" alt="%s" loading="lazy" decoding="async">`, template.HTMLEscapeString(to), template.HTMLEscapeString(alt))
@@ -250,8 +250,8 @@ func (w *markdownWriter) plainText(n ast.Node) string {
 	return cut(b.String(), maxTitle)
 }
 
-// anchor returns a new anchor for a heading.
-func (w *markdownWriter) anchor(n *ast.Heading) string {
+// newAnchor returns a new anchor for a heading.
+func (w *markdownWriter) newAnchor(n *ast.Heading) string {
 	anchor := anchorOf(w.plainText(n))
 	w.anchors[anchor]++
 	if used := w.anchors[anchor]; used > 1 {
@@ -274,8 +274,8 @@ func anchorOf(title string) string {
 	return "md-" + b.String()
 }
 
-// content returns the text of some lines.
-func (w *markdownWriter) content(list *lines.Segments) string {
+// textOfLines returns the text of some lines.
+func (w *markdownWriter) textOfLines(list *lines.Segments) string {
 	var b strings.Builder
 	for _, s := range list.Sliced(0, list.Len()) {
 		b.Write(s.Value(w.source))
@@ -339,9 +339,9 @@ func isExternal(address string) bool {
 	return false
 }
 
-// address returns the address of the target of a link in a text, or "" if it leads nowhere.
+// linkAddress returns the address of the target of a link in a text, or "" if it leads nowhere.
 // Below is the page for paths of the repository.
-func (p place) address(below, target string) string {
+func (p linkBase) linkAddress(below, target string) string {
 	if hasScheme(target) {
 		if !isExternal(target) {
 			return ""

@@ -27,8 +27,8 @@ type overviewPage struct {
 // maxCounted is the most commits that the first page counts.
 const maxCounted = 10_000
 
-// overview shows the repository: its names, its last commits and its files.
-func (s *site) overview(r *request) (page, error) {
+// showOverview shows the repository: its names, its last commits and its files.
+func (s *site) showOverview(r *request) (page, error) {
 	ctx := r.Context()
 	p := page{name: "overview", Nav: "overview"}
 	var out overviewPage
@@ -42,7 +42,7 @@ func (s *site) overview(r *request) (page, error) {
 		return page{}, err
 	}
 	out.Names, out.AllNames = grouped(names, onSide), len(names)
-	if out.Remotes, err = s.remotes(); err != nil {
+	if out.Remotes, err = s.listRemotes(); err != nil {
 		return page{}, err
 	}
 
@@ -50,7 +50,7 @@ func (s *site) overview(r *request) (page, error) {
 		p.Data = out
 		return p, nil
 	}
-	v, err := r.look()
+	v, err := r.openCommit()
 	if err != nil {
 		return page{}, err
 	}

@@ -31,8 +31,8 @@ type bar struct {
 	Picture           template.HTML
 }
 
-// hover returns the values of a bar, for a pointer.
-func (b *bar) hover() string {
+// hoverText returns the values of a bar, for a pointer.
+func (b *bar) hoverText() string {
 	if !b.Shares {
 		return size(b.Bytes)
 	}
@@ -59,7 +59,7 @@ func bars(list []bar) []bar {
 	for i := range list {
 		b := &list[i]
 		var s strings.Builder
-		fmt.Fprintf(&s, `<svg class="bar" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false"><title>%s</title>`, barWidth, barHeight, b.hover())
+		fmt.Fprintf(&s, `<svg class="bar" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false"><title>%s</title>`, barWidth, barHeight, b.hoverText())
 		fmt.Fprintf(&s, `<rect class="track" width="%d" height="%d"/>`, barWidth, barHeight)
 		if b.Shares {
 			fmt.Fprintf(&s, `<rect class="%s shared" width="%d" height="%d"/>`, b.Class, width(b.Bytes), barHeight)

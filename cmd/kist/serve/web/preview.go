@@ -42,9 +42,9 @@ type preview struct {
 	Gone     string // why the content cannot be read
 }
 
-// preview returns the preview of a file. Its content comes from the commit of the view, so
+// previewFile returns the preview of a file. Its content comes from the commit of the view, so
 // the address stays right when a branch moves on.
-func (s *site) preview(ctx context.Context, v *serve.Commit, path string, e object.Entry, how viewing) (*preview, error) {
+func (s *site) previewFile(ctx context.Context, v *serve.Commit, path string, e object.Entry, how viewing) (*preview, error) {
 	how.Start = max(1, how.Start)
 	p := &preview{Path: path, Rev: v.Commit.String(), Entry: e, Form: "none", viewing: how}
 	switch e.Type {
@@ -56,15 +56,15 @@ func (s *site) preview(ctx context.Context, v *serve.Commit, path string, e obje
 		return p, nil
 	}
 
-	err := p.read(ctx, s, v)
+	err := p.readFile(ctx, s, v)
 	if p.Gone = whyUnreadable(err); p.Gone != "" {
 		return p, nil
 	}
 	return p, err
 }
 
-// read finds the form of a file, and reads a text.
-func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
+// readFile finds the form of a file, and reads a text.
+func (p *preview) readFile(ctx context.Context, s *site, v *serve.Commit) error {
 	var err error
 	if p.Type, err = s.ContentType(ctx, v, p.Entry); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
 func (p *preview) readForm(ctx context.Context, s *site, head []byte, rest io.Reader) (ok bool, err error) {
 	if isMarkdown(p.Path) {
 		var complete bool
-		p.Markdown, complete = s.markdown.render(ctx, place{p.Path, p.viewing.Rev}, head)
+		p.Markdown, complete = s.markdown.renderHTML(ctx, linkBase{p.Path, p.viewing.Rev}, head)
 		if p.Markdown == "" {
 			return false, ctx.Err()
 		}
@@ -138,7 +138,7 @@ func (p *preview) readText(ctx context.Context, s *site, head []byte, rest io.Re
 	if p.Entry.Size <= maxHighlighted {
 		lines := s.painter.highlighted(ctx, p.Path, head)
 		for _, line := range lines[min(p.Start-1, len(lines)):] {
-			if p.More = !space.take(line); p.More {
+			if p.More = !space.takeLine(line); p.More {
 				break
 			}
 			p.Lines = append(p.Lines, line)
@@ -152,7 +152,7 @@ func (p *preview) readText(ctx context.Context, s *site, head []byte, rest io.Re
 			return true
 		}
 		shown := visible(cut(string(line), maxLine))
-		if p.More = !space.take(shown); p.More {
+		if p.More = !space.takeLine(shown); p.More {
 			return false
 		}
 		p.Lines = append(p.Lines, shown)
@@ -184,8 +184,8 @@ func eachLine(text io.Reader, fn func(number int, line []byte) bool) error {
 	}
 }
 
-// shown returns the number of lines or rows on the page.
-func (p *preview) shown() int {
+// shownRows returns the number of lines or rows on the page.
+func (p *preview) shownRows() int {
 	if p.Sheet != nil {
 		return len(p.Sheet.Rows)
 	}
@@ -193,4 +193,4 @@ func (p *preview) shown() int {
 }
 
 // Last returns the number of the last line or row on the page.
-func (p *preview) Last() int { return p.Start + p.shown() - 1 }
+func (p *preview) Last() int { return p.Start + p.shownRows() - 1 }

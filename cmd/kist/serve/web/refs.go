@@ -54,7 +54,7 @@ func (s *site) allNames(ctx context.Context) (names []refName, starts []string, 
 			if !ok || ref.Target != "" {
 				continue
 			}
-			at, err := s.times.of(ctx, s, ref.ID)
+			at, err := s.times.commitTime(ctx, s, ref.ID)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -91,9 +91,9 @@ type refTimes struct {
 	known map[object.ID]time.Time
 }
 
-// of returns the time of the commit of a ref, or zero if the commit cannot be read. The error
+// commitTime returns the time of the commit of a ref, or zero if the commit cannot be read. The error
 // means that ctx has ended.
-func (t *refTimes) of(ctx context.Context, s *site, id object.ID) (at time.Time, err error) {
+func (t *refTimes) commitTime(ctx context.Context, s *site, id object.ID) (at time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at, ok := t.known[id]; ok {
@@ -181,14 +181,14 @@ type refsPage struct {
 	Sort   string // "name", or "" for the most recently changed first
 }
 
-// refs shows all branches and tags.
-func (s *site) refs(r *request) (page, error) {
+// showRefs shows all branches and tags.
+func (s *site) showRefs(r *request) (page, error) {
 	names, _, err := s.allNames(r.Context())
 	if err != nil {
 		return page{}, err
 	}
 	out := refsPage{}
-	if r.query("as") == "name" {
+	if r.parameter("as") == "name" {
 		out.Sort = "name"
 		slices.SortStableFunc(names, func(a, b refName) int { return naturalOrder(a.Name, b.Name) })
 	}

@@ -84,7 +84,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"shortRev": shortRev, "archive": archive, "at": versionAddress,
 		"crumbs":   func(p page, parts []part) crumbs { return crumbs{p.Site, p.Rev, parts} },
 		"folderOf": func(t treePage, rev string) folder { return folder{t, rev} },
-		"pending":  func(d dashboardPage, key, none string) string { return d.pending(key, none) },
+		"pending":  func(d dashboardPage, key, none string) string { return d.whyEmpty(key, none) },
 	}
 }
 
@@ -124,13 +124,13 @@ func icon(name string) template.HTML {
 	return template.HTML(`<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-` + template.HTMLEscapeString(name) + `"/></svg>`)
 }
 
-// write writes the answer. If the template fails, the answer is a short error message.
-func (all pages) write(w http.ResponseWriter, r *request, p page) error {
+// writeAnswer writes the answer. If the template fails, the answer is a short error message.
+func (all pages) writeAnswer(w http.ResponseWriter, r *request, p page) error {
 	if p.redirect != "" {
 		http.Redirect(w, r.Request, p.redirect, http.StatusSeeOther)
 		return nil
 	}
-	p.Site, p.Rev, p.Query, p.Write = r.site.name, r.rev, r.query("q"), r.site.Write
+	p.Site, p.Rev, p.Query, p.Write = r.site.name, r.rev, r.parameter("q"), r.site.Write
 	p.Restore = p.Write && !r.site.Repo.IsBare()
 	if p.status == 0 {
 		p.status = http.StatusOK

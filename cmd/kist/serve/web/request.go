@@ -22,12 +22,12 @@ type request struct {
 	rev  string // the revision that the page shows, as the visitor named it
 }
 
-// query returns a parameter of the address.
-func (r *request) query(key string) string { return r.URL.Query().Get(key) }
+// parameter returns a parameter of the address.
+func (r *request) parameter(key string) string { return r.URL.Query().Get(key) }
 
-// number returns a parameter that is a number from 0 to a limit, or 0.
-func (r *request) number(key string, limit int) int {
-	n, err := strconv.Atoi(r.query(key))
+// numberParameter returns a parameter that is a number from 0 to a limit, or 0.
+func (r *request) numberParameter(key string, limit int) int {
+	n, err := strconv.Atoi(r.parameter(key))
 	if err != nil {
 		return 0
 	}
@@ -36,17 +36,17 @@ func (r *request) number(key string, limit int) int {
 
 // revision returns the revision that the parameter rev names: HEAD by default.
 func (r *request) revision() string {
-	r.rev = cmp.Or(r.query("rev"), "HEAD")
+	r.rev = cmp.Or(r.parameter("rev"), "HEAD")
 	return r.rev
 }
 
-// look returns the commit that the parameter rev names, as the visitor may see it.
-func (r *request) look() (*serve.Commit, error) {
+// openCommit returns the commit that the parameter rev names, as the visitor may see it.
+func (r *request) openCommit() (*serve.Commit, error) {
 	return r.site.Open(r.Context(), r.revision())
 }
 
-// failure returns the page for an error.
-func (s *site) failure(err error) page {
+// failurePage returns the page for an error.
+func (s *site) failurePage(err error) page {
 	f := failure{Title: "Something went wrong", Text: "The server could not read the repository. Its log has the reason.", status: http.StatusInternalServerError}
 	var shown *shownError
 	switch {

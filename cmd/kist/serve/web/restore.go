@@ -22,8 +22,8 @@ type restorePage struct {
 // errReadOnly means that the server does not change anything, or has no worktree.
 var errReadOnly = &shownError{"Not allowed", "Only 'kist serve --write' in a folder with a worktree restores files.", http.StatusForbidden}
 
-// restore writes a file of a commit to the worktree. It never overwrites local changes.
-func (s *site) restore(r *request) (page, error) {
+// restoreFile writes a file of a commit to the worktree. It never overwrites local changes.
+func (s *site) restoreFile(r *request) (page, error) {
 	if !s.Write || s.Repo.IsBare() {
 		return page{}, errReadOnly
 	}

@@ -72,15 +72,15 @@ func (f *found) Address() string {
 	return address("blob", f.Path, f.Rev)
 }
 
-// search finds files by name or by content.
-func (s *site) search(r *request) (page, error) {
-	q := strings.TrimSpace(r.query("q"))
-	out := searchPage{In: r.query("in"), All: r.query("all") != "", Regexp: r.query("regexp") != "", Case: r.query("case") != ""}
+// showSearch finds files by name or by content.
+func (s *site) showSearch(r *request) (page, error) {
+	q := strings.TrimSpace(r.parameter("q"))
+	out := searchPage{In: r.parameter("in"), All: r.parameter("all") != "", Regexp: r.parameter("regexp") != "", Case: r.parameter("case") != ""}
 	if out.In != "contents" {
 		out.In = "names"
 	}
 	p := page{name: "search", Title: "Search", Nav: "search"}
-	v, err := r.look()
+	v, err := r.openCommit()
 	if err != nil {
 		return page{}, err
 	}
@@ -97,7 +97,7 @@ func (s *site) search(r *request) (page, error) {
 
 	ctx, cancel := context.WithTimeout(r.Context(), maxSearching)
 	defer cancel()
-	find := out.names
+	find := out.findByName
 	if out.In == "contents" {
 		find = out.contents
 	}
@@ -118,12 +118,12 @@ func (s *site) search(r *request) (page, error) {
 
 var errEnough = errors.New("enough results")
 
-// names finds files by an expression of 'kist find'. A plain word is a part of a name.
-func (p *searchPage) names(ctx context.Context, r *request, v *serve.Commit, q string) error {
+// findByName finds files by an expression of 'kist find'. A plain word is a part of a name.
+func (p *searchPage) findByName(ctx context.Context, r *request, v *serve.Commit, q string) error {
 	if !p.All && !strings.Contains(q, "changed=") && !strings.Contains(q, "sha256=") {
 		return p.namesWith(ctx, r, v, q, nil)
 	}
-	return r.site.versions.with(ctx, maxIndexing, func(x *versions.Index) error { return p.namesWith(ctx, r, v, q, x) })
+	return r.site.versions.useIndex(ctx, maxIndexing, func(x *versions.Index) error { return p.namesWith(ctx, r, v, q, x) })
 }
 
 // namesWith is names with the index of history, or without one.
@@ -156,7 +156,7 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 	if p.All {
 		for f, err := range query.All(ctx) {
 			if err == nil { // the newest commit with the content
-				err = p.add(ctx, found{Path: f.Path, Rev: f.Commits[len(f.Commits)-1].String(), Entry: &f.Entry})
+				err = p.addFile(ctx, found{Path: f.Path, Rev: f.Commits[len(f.Commits)-1].String(), Entry: &f.Entry})
 			}
 			if err != nil {
 				return err
@@ -170,7 +170,7 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 	}
 	for f, err := range query.In(ctx, find.Place{Entry: root, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
 		if err == nil {
-			err = p.add(ctx, found{Path: f.Path, Rev: r.rev, Entry: &f.Entry})
+			err = p.addFile(ctx, found{Path: f.Path, Rev: r.rev, Entry: &f.Entry})
 		}
 		if err != nil {
 			return err
@@ -179,8 +179,8 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 	return nil
 }
 
-// add adds a file that the visitor may read.
-func (p *searchPage) add(ctx context.Context, f found) error {
+// addFile adds a file that the visitor may read.
+func (p *searchPage) addFile(ctx context.Context, f found) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, 
 	if !p.All {
 		return run(grep.InView(ctx, v.Side, func(path string) bool { return selected(v.Commit, path) }))
 	}
-	return r.site.versions.with(ctx, maxIndexing, func(x *versions.Index) error {
+	return r.site.versions.useIndex(ctx, maxIndexing, func(x *versions.Index) error {
 		return run(grep.InHistory(ctx, r.site.Repo, x, selected))
 	})
 }

@@ -74,7 +74,7 @@ func readSheet(text io.Reader, name string, start int) (s *sheet, more bool, err
 			s.Head = row
 			continue
 		}
-		if !space.take(size) {
+		if !space.takeLine(size) {
 			return s, true, nil
 		}
 		for i := range min(len(row), len(s.Head)) {

@@ -103,12 +103,12 @@ func TestHighlightingStops(t *testing.T) {
 		}
 	}}, ctx.Err}
 	var c coloring
-	c.read(ctx, lexer, "text")
+	c.readText(ctx, lexer, "text")
 	if !c.failed || words != 1000 {
 		t.Errorf("the lexer read %d words, failed: %v", words, c.failed)
 	}
 
-	if lines, ok := p.colored(ctx, lexerFor("x.go"), "package x"); ok {
+	if lines, ok := p.colorLines(ctx, lexerFor("x.go"), "package x"); ok {
 		t.Errorf("a request that has ended gets %q", lines)
 	}
 	for range maxPainting { // all places are free again
@@ -162,7 +162,7 @@ func TestLanes(t *testing.T) {
 			for _, p := range c.parents {
 				parents = append(parents, id(p))
 			}
-			row := string(l.row(id(c.id), parents))
+			row := string(l.addRow(id(c.id), parents))
 			if !strings.Contains(row, "width="+c.width) {
 				t.Errorf("%s, commit %d: %s", name, c.id, row)
 			}
@@ -185,7 +185,7 @@ func TestManyLanes(t *testing.T) {
 		for k := range maxMerge {
 			parents = append(parents, object.ID{1, byte(i), byte(i >> 8), byte(k)})
 		}
-		if row := l.row(object.ID{2, byte(i), byte(i >> 8)}, parents); len(row) > 16<<10 {
+		if row := l.addRow(object.ID{2, byte(i), byte(i >> 8)}, parents); len(row) > 16<<10 {
 			t.Fatalf("row %d has %d bytes", i, len(row))
 		}
 		if len(l.list) > maxKept {

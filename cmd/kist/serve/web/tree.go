@@ -68,13 +68,13 @@ type entryLine struct {
 	Title  string    // of that commit
 }
 
-// tree shows a folder.
-func (s *site) tree(r *request) (page, error) {
-	v, err := r.look()
+// showTree shows a folder.
+func (s *site) showTree(r *request) (page, error) {
+	v, err := r.openCommit()
 	if err != nil {
 		return page{}, err
 	}
-	t := treePage{Path: strings.TrimSuffix(r.PathValue("path"), "/"), From: r.query("from"), Grid: r.query("as") == "grid"}
+	t := treePage{Path: strings.TrimSuffix(r.PathValue("path"), "/"), From: r.parameter("from"), Grid: r.parameter("as") == "grid"}
 	t.Parts = partsOf(t.Path)
 	e, err := v.Find(r.Context(), t.Path)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *site) fillFolder(r *request, v *serve.Commit, t *treePage) (err error) 
 	}
 	s.lastChanges(ctx, v.Commit, t)
 	if t.From == "" {
-		if t.Readme, err = s.readme(r, v, t, next != ""); err != nil {
+		if t.Readme, err = s.previewReadme(r, v, t, next != ""); err != nil {
 			return err
 		}
 	}
@@ -206,7 +206,7 @@ func kindOf(name string) string {
 // lastChanges sets the commit that changed each entry last, if the index of history is at
 // hand.
 func (s *site) lastChanges(ctx context.Context, commit object.ID, t *treePage) {
-	err := s.versions.with(ctx, niceIndexing, func(x *versions.Index) error {
+	err := s.versions.useIndex(ctx, niceIndexing, func(x *versions.Index) error {
 		for i := range t.Entries {
 			t.Entries[i].Commit = x.LastChange(commit, t.Entries[i].Path)
 		}
@@ -238,9 +238,9 @@ func (s *site) lastChanges(ctx context.Context, commit object.ID, t *treePage) {
 // readmes are the names of texts about a folder that are looked for in a large one, the best first.
 var readmes = []string{"README.md", "readme.md", "Readme.md", "README.markdown", "README", "README.txt", "readme.txt"}
 
-// readme returns the text about a folder that is in it, or nil. The page has only some names of a
+// previewReadme returns the text about a folder that is in it, or nil. The page has only some names of a
 // large folder.
-func (s *site) readme(r *request, v *serve.Commit, t *treePage, large bool) (*preview, error) {
+func (s *site) previewReadme(r *request, v *serve.Commit, t *treePage, large bool) (*preview, error) {
 	var best *entryLine
 	for i := range t.Entries {
 		e := &t.Entries[i]
@@ -258,7 +258,7 @@ func (s *site) readme(r *request, v *serve.Commit, t *treePage, large bool) (*pr
 	if best == nil {
 		return nil, nil
 	}
-	return s.preview(r.Context(), v, best.Path, best.Entry, viewing{Rev: r.rev})
+	return s.previewFile(r.Context(), v, best.Path, best.Entry, viewing{Rev: r.rev})
 }
 
 // errNotFile means that a path is a folder or something else without content.

@@ -41,7 +41,7 @@ func asUTF8(content io.Reader) (text io.Reader, isnt func() bool) {
 // Read implements [io.Reader].
 func (u *utf16Reader) Read(p []byte) (int, error) {
 	for len(u.out) == 0 && u.err == nil {
-		u.fill()
+		u.decodeNext()
 	}
 	if len(u.out) == 0 {
 		return 0, u.err
@@ -51,27 +51,27 @@ func (u *utf16Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads and decodes the next bytes.
-func (u *utf16Reader) fill() {
+// decodeNext reads and decodes the next bytes.
+func (u *utf16Reader) decodeNext() {
 	n, err := io.ReadFull(u.r, u.in[:])
 	if err == io.ErrUnexpectedEOF {
 		err = io.EOF
 	}
 	u.out, u.err = u.out[:0], err
 	for i := 0; i+1 < n; i += 2 {
-		u.add(rune(u.order.Uint16(u.in[i:])))
+		u.decodeUnit(rune(u.order.Uint16(u.in[i:])))
 	}
 	if err == io.EOF && (n%2 == 1 || u.first != 0) {
-		u.put(utf8.RuneError)
+		u.putReplacement(utf8.RuneError)
 	}
 }
 
-// add decodes the next two bytes.
-func (u *utf16Reader) add(half rune) {
+// decodeUnit decodes the next two bytes.
+func (u *utf16Reader) decodeUnit(half rune) {
 	if first := u.first; first != 0 {
 		u.first = 0
 		whole := utf16.DecodeRune(first, half)
-		u.put(whole)
+		u.putReplacement(whole)
 		if whole != utf8.RuneError {
 			return
 		}
@@ -82,12 +82,12 @@ func (u *utf16Reader) add(half rune) {
 	case half < 0xdc00:
 		u.first = half
 	default:
-		u.put(utf8.RuneError)
+		u.putReplacement(utf8.RuneError)
 	}
 }
 
-// put appends a character that two halves should have made.
-func (u *utf16Reader) put(whole rune) {
+// putReplacement appends a character that two halves should have made.
+func (u *utf16Reader) putReplacement(whole rune) {
 	u.wrong = u.wrong || whole == utf8.RuneError
 	u.out = utf8.AppendRune(u.out, whole)
 }

@@ -36,9 +36,9 @@ var (
 	niceIndexing = 200 * time.Millisecond
 )
 
-// with calls fn with the index of the present history. If the index is not ready within a
+// useIndex calls fn with the index of the present history. If the index is not ready within a
 // time, it does not call fn, and the error is errIndexing.
-func (i *indexed) with(ctx context.Context, wait time.Duration, fn func(x *versions.Index) error) error {
+func (i *indexed) useIndex(ctx context.Context, wait time.Duration, fn func(x *versions.Index) error) error {
 	late := time.NewTimer(wait)
 	defer late.Stop()
 	select {

@@ -16,9 +16,9 @@ type viewing struct {
 // maxStart is the number of the last line or row that a page can begin with.
 const maxStart = 1 << 30
 
-// viewing returns the part of a file that the address names, and its form.
-func (r *request) viewing() viewing {
-	return viewing{Rev: r.rev, Start: r.number("start", maxStart), Source: r.query("as") == "source"}
+// viewingParameters returns the part of a file that the address names, and its form.
+func (r *request) viewingParameters() viewing {
+	return viewing{Rev: r.rev, Start: r.numberParameter("start", maxStart), Source: r.parameter("as") == "source"}
 }
 
 // Next returns the address of the page with the next lines or rows, or "".
@@ -26,7 +26,7 @@ func (p *preview) Next() string {
 	if !p.More {
 		return ""
 	}
-	return p.page(viewing{Start: p.Start + p.shown(), Source: p.Source})
+	return p.pageAddress(viewing{Start: p.Start + p.shownRows(), Source: p.Source})
 }
 
 // Previous returns the address of the page with the lines or rows before, or "".
@@ -38,11 +38,11 @@ func (p *preview) Previous() string {
 	if p.Sheet != nil {
 		n = sheetRows
 	}
-	return p.page(viewing{Start: max(1, p.Start-n), Source: p.Source})
+	return p.pageAddress(viewing{Start: max(1, p.Start-n), Source: p.Source})
 }
 
 // Switch returns the address of the page with the file in its other form.
-func (p *preview) Switch() string { return p.page(viewing{Source: !p.Source}) }
+func (p *preview) Switch() string { return p.pageAddress(viewing{Source: !p.Source}) }
 
 // Blameable reports whether there is a page with the origins of the lines.
 func (p *preview) Blameable() bool {
@@ -61,16 +61,16 @@ func (p *preview) SwitchName() string {
 }
 
 // Page returns the address of the page with the file.
-func (p *preview) Page() string { return p.page(viewing{}) }
+func (p *preview) Page() string { return p.pageAddress(viewing{}) }
 
-// page returns the address of a page with the file.
-func (p *preview) page(how viewing) string {
+// pageAddress returns the address of a page with the file.
+func (p *preview) pageAddress(how viewing) string {
 	how.Rev = p.viewing.Rev
-	return how.address(p.Path)
+	return how.pageAddress(p.Path)
 }
 
-// address returns the address of the page with a file.
-func (how viewing) address(path string) string {
+// pageAddress returns the address of the page with a file.
+func (how viewing) pageAddress(path string) string {
 	v := url.Values{}
 	if how.Rev != "" && how.Rev != "HEAD" {
 		v.Set("rev", how.Rev)
@@ -98,5 +98,5 @@ func lineAddress(path, rev string, number int) string {
 	if number > maxRows {
 		how.Start = number - maxAbove
 	}
-	return fmt.Sprintf("%s#L%d", how.address(path), number)
+	return fmt.Sprintf("%s#L%d", how.pageAddress(path), number)
 }

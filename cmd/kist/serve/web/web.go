@@ -67,7 +67,7 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /static/", s.cached(http.StripPrefix("/static/", http.FileServerFS(files))))
+	mux.Handle("GET /static/", s.allowCaching(http.StripPrefix("/static/", http.FileServerFS(files))))
 	mux.Handle("GET /favicon.ico", http.RedirectHandler("/static/icon.svg", http.StatusMovedPermanently)) // for raw content
 	for _, route := range routes {
 		mux.Handle(route.pattern, s.page(func(r *request) (page, error) { return route.show(s, r) }))
@@ -80,26 +80,26 @@ var routes = []struct {
 	pattern string
 	show    func(*site, *request) (page, error)
 }{
-	{"GET /{$}", (*site).overview},
-	{"GET /log", (*site).log},
-	{"GET /refs", (*site).refs},
-	{"GET /commit/{id}", (*site).commit},
-	{"GET /diff", (*site).diff},
-	{"GET /tree/{path...}", (*site).tree},
-	{"GET /blob/{path...}", (*site).blob},
-	{"GET /history/{path...}", (*site).history},
-	{"GET /blame/{path...}", (*site).blame},
-	{"GET /search", (*site).search},
+	{"GET /{$}", (*site).showOverview},
+	{"GET /log", (*site).showLog},
+	{"GET /refs", (*site).showRefs},
+	{"GET /commit/{id}", (*site).showCommit},
+	{"GET /diff", (*site).showDiff},
+	{"GET /tree/{path...}", (*site).showTree},
+	{"GET /blob/{path...}", (*site).showFile},
+	{"GET /history/{path...}", (*site).showHistory},
+	{"GET /blame/{path...}", (*site).showBlame},
+	{"GET /search", (*site).showSearch},
 	{"GET /dashboard", (*site).showDashboard},
-	{"POST /restore", (*site).restore},
+	{"POST /restore", (*site).restoreFile},
 	{"/", func(*site, *request) (page, error) { return page{}, errNoPage }},
 }
 
 // errNoPage means that the server has no page with the address.
 var errNoPage = errors.New("no such page")
 
-// cached lets browsers keep files that are part of the program for an hour.
-func (s *site) cached(next http.Handler) http.Handler {
+// allowCaching lets browsers keep files that are part of the program for an hour.
+func (s *site) allowCaching(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !utf8.ValidString(r.URL.Path) { // package http has another status for it
 			http.NotFound(w, r)
@@ -128,7 +128,7 @@ func (s *site) page(show func(*request) (page, error)) http.Handler {
 		req := &request{Request: r, site: s}
 		p, err := show(req)
 		if err != nil {
-			p = s.failure(err)
+			p = s.failurePage(err)
 			req.rev = "" // links lead to HEAD
 		}
 		h := w.Header()
@@ -137,7 +137,7 @@ func (s *site) page(show func(*request) (page, error)) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		if err := s.pages.write(w, req, p); err != nil && r.Context().Err() == nil {
+		if err := s.pages.writeAnswer(w, req, p); err != nil && r.Context().Err() == nil {
 			s.Log(err)
 		}
 	})

@@ -311,7 +311,7 @@ func TestManyLocks(t *testing.T) {
 		}
 	}
 	first, _, err := l.createLock(lock{root: "branches/team/dir", deep: true, user: "bob", time: time.Minute})
-	if got := l.covering("branches/team/dir/a/b"); err != nil || len(got) != 1 || got[0].token != first.token {
+	if got := l.locksCovering("branches/team/dir/a/b"); err != nil || len(got) != 1 || got[0].token != first.token {
 		t.Errorf("the locks of a file in a locked folder are %v, %v", got, err)
 	}
 	l.removeLock(first.token)
@@ -607,12 +607,12 @@ func FuzzXML(f *testing.F) {
 		if err != nil || !ok {
 			return
 		}
-		e, err := (&parser{d: d, left: maxParts}).element(start, 0)
+		e, err := (&parser{d: d, left: maxParts}).readElement(start, 0)
 		if err != nil {
 			return
 		}
 		var out strings.Builder
-		e.write(&out)
+		e.writeXML(&out)
 		if !isXML(out.String()) {
 			t.Errorf("%q becomes %q", text, out.String())
 		}

@@ -125,7 +125,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{Handler: h, r: r, w: w, user: access.UserOf(r.Context())}
 	w.Header().Set("DAV", "1, 2")
 	w.Header().Set("MS-Author-Via", "DAV")
-	if err := q.serve(); err != nil {
+	if err := q.dispatch(); err != nil {
 		q.answerError(err)
 	}
 }
@@ -140,13 +140,13 @@ type method struct {
 var methods = []method{
 	{http.MethodGet, (*request).answerGet},
 	{http.MethodHead, (*request).answerGet},
-	{"PROPFIND", (*request).propfind},
+	{"PROPFIND", (*request).answerPropfind},
 	{http.MethodPut, (*request).answerPut},
 	{http.MethodDelete, (*request).answerDelete},
 	{"MKCOL", (*request).answerMkcol},
 	{"COPY", (*request).answerCopy},
 	{"MOVE", (*request).answerCopy},
-	{"PROPPATCH", (*request).proppatch},
+	{"PROPPATCH", (*request).answerProppatch},
 	{"LOCK", (*request).answerLock},
 	{"UNLOCK", (*request).answerUnlock},
 	{http.MethodPost, (*request).answerCommit},
@@ -170,8 +170,8 @@ type request struct {
 	ifHeader *conditions // set by serve
 }
 
-// serve carries out the request. If it returns an error, it has written nothing.
-func (q *request) serve() error {
+// dispatch carries out the request. If it returns an error, it has written nothing.
+func (q *request) dispatch() error {
 	if q.r.Method == http.MethodOptions {
 		q.w.Header().Set("Allow", allowed)
 		q.w.WriteHeader(http.StatusOK)
@@ -192,8 +192,8 @@ func (q *request) serve() error {
 	return methods[i].answer(q, p)
 }
 
-// author returns the user as the author of changes.
-func (q *request) author() refs.Who {
+// authorOfChanges returns the user as the author of changes.
+func (q *request) authorOfChanges() refs.Who {
 	if q.user.Name == "" {
 		return q.repo.Who()
 	}

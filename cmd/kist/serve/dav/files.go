@@ -40,7 +40,7 @@ func mediaType(e *object.Entry, name string) string {
 
 // answerGet answers GET and HEAD: the content of a file, or a plain list of a folder.
 func (q *request) answerGet(p *place) error {
-	e, err := p.entry(q.r.Context())
+	e, err := p.readEntry(q.r.Context())
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (q *request) answerGet(p *place) error {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'") // no script of a stored page runs
 	header.Set("Cache-Control", "private, no-cache")
-	content := object.NewContentReader(q.r.Context(), p.view.Objects, e)
+	content := object.NewContentReader(q.r.Context(), p.side.Objects, e)
 	var first [1]byte
 	if _, err := content.ReadAt(first[:], 0); err != nil && err != io.EOF {
 		return err // with a status, as nothing is written yet
@@ -148,7 +148,7 @@ func (q *request) answerPut(p *place) error {
 	}
 
 	created := false
-	err = p.branch.Change(q.r.Context(), q.author(), up, func(e *pending.Edit) error {
+	err = p.branch.Change(q.r.Context(), q.authorOfChanges(), up, func(e *pending.Edit) error {
 		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
@@ -213,7 +213,7 @@ func (q *request) checkTarget(p *place) (*object.Entry, error) {
 		return nil, err
 	}
 	var old *object.Entry
-	e, err := p.view.Find(q.r.Context(), p.path)
+	e, err := p.side.Find(q.r.Context(), p.path)
 	switch {
 	case err == nil:
 		old = &e
@@ -262,7 +262,7 @@ func (q *request) answerDelete(p *place) error {
 	if err := p.checkWritable(); err != nil {
 		return err
 	}
-	err := p.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) error {
+	err := p.branch.Change(q.r.Context(), q.authorOfChanges(), nil, func(e *pending.Edit) error {
 		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
@@ -283,7 +283,7 @@ func (q *request) answerDelete(p *place) error {
 
 // checkRemove returns the reason why a place cannot be removed.
 func (q *request) checkRemove(p *place) error {
-	e, err := p.entry(q.r.Context())
+	e, err := p.readEntry(q.r.Context())
 	if err != nil {
 		return err
 	}
@@ -307,11 +307,11 @@ func (q *request) checkAccessBelow(p *place, may func(context.Context, string) e
 	if err := may(q.r.Context(), p.path); err != nil {
 		return err
 	}
-	e, err := p.view.Find(q.r.Context(), p.path)
+	e, err := p.side.Find(q.r.Context(), p.path)
 	if err != nil || e.Type != object.TypeDir || e.Content.IsZero() {
 		return err
 	}
-	return tree.Walk(q.r.Context(), p.view.Objects, e.Content.ID, func(path string, _ object.Entry) error {
+	return tree.Walk(q.r.Context(), p.side.Objects, e.Content.ID, func(path string, _ object.Entry) error {
 		return may(q.r.Context(), tree.Join(p.path, path))
 	})
 }
@@ -325,7 +325,7 @@ func (q *request) answerMkcol(p *place) error {
 	if n, _ := q.r.Body.Read(first[:]); n > 0 {
 		return &statusError{http.StatusUnsupportedMediaType, "a new folder has no content"}
 	}
-	err := p.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) error {
+	err := p.branch.Change(q.r.Context(), q.authorOfChanges(), nil, func(e *pending.Edit) error {
 		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
@@ -371,8 +371,8 @@ func (q *request) answerCommit(p *place) error {
 	return err
 }
 
-// destination returns the place of the Destination header.
-func (q *request) destination() (*place, error) {
+// destinationPlace returns the place of the Destination header.
+func (q *request) destinationPlace() (*place, error) {
 	text := q.r.Header.Get("Destination")
 	u, err := url.Parse(text)
 	switch {
@@ -393,11 +393,11 @@ func (q *request) destination() (*place, error) {
 
 // answerCopy answers COPY and MOVE.
 func (q *request) answerCopy(src *place) error {
-	dst, err := q.destination()
+	dst, err := q.destinationPlace()
 	if err != nil {
 		return err
 	}
-	if _, err := src.entry(q.r.Context()); err != nil {
+	if _, err := src.readEntry(q.r.Context()); err != nil {
 		return err
 	}
 	shallow, err := q.checkCopy(src, dst)
@@ -411,7 +411,7 @@ func (q *request) answerCopy(src *place) error {
 		}
 	}
 	created := false
-	err = dst.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) (err error) {
+	err = dst.branch.Change(q.r.Context(), q.authorOfChanges(), nil, func(e *pending.Edit) (err error) {
 		to, err := q.placeAt(dst, e.Before, dst.path)
 		from := src
 		if err == nil && !other {
@@ -481,7 +481,7 @@ func (q *request) checkCopy(src, dst *place) (shallow bool, err error) {
 // addCopy adds the parts of a COPY or MOVE to an edit, and reports whether the destination is
 // new.
 func (q *request) addCopy(e *pending.Edit, from, to *place, shallow bool) (created bool, err error) {
-	entry, err := from.entry(q.r.Context())
+	entry, err := from.readEntry(q.r.Context())
 	if err != nil {
 		return false, err
 	}
@@ -522,7 +522,7 @@ func (q *request) checkDestination(to *place) (free bool, err error) {
 	if err := to.rules.MayWrite(q.r.Context(), to.path); err != nil {
 		return false, err
 	}
-	_, err = to.view.Find(q.r.Context(), to.path)
+	_, err = to.side.Find(q.r.Context(), to.path)
 	switch {
 	case isNotFound(err):
 		free = true

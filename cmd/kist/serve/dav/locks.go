@@ -127,10 +127,10 @@ func (l *locks) dropExpired() {
 	}
 }
 
-// covering returns the locks that protect the state of the resource at a path, sorted by token.
+// locksCovering returns the locks that protect the state of the resource at a path, sorted by token.
 // It looks only at the path and the folders above it, because a list of a folder asks for each
 // file.
-func (l *locks) covering(path string) (list []lock) {
+func (l *locks) locksCovering(path string) (list []lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
@@ -201,7 +201,7 @@ func (l *locks) removeInside(path string) {
 func (q *request) checkLocks(p *place, member bool) error {
 	name := p.fullPath()
 	dir, _ := tree.Split(name)
-	if err := q.ifHeader.check(q, p); err != nil {
+	if err := q.ifHeader.checkAny(q, p); err != nil {
 		return err
 	}
 	var shared *lock // that the client did not name
@@ -327,9 +327,9 @@ func parseCondList(text string) (list condList, rest string, err error) {
 	}
 }
 
-// check returns an error with the status 412 unless one of the lists holds. P is the place of
+// checkAny returns an error with the status 412 unless one of the lists holds. P is the place of
 // the request, at its present state.
-func (c *conditions) check(q *request, p *place) error {
+func (c *conditions) checkAny(q *request, p *place) error {
 	if len(c.lists) == 0 {
 		return nil
 	}
@@ -344,7 +344,7 @@ func (c *conditions) check(q *request, p *place) error {
 				continue
 			}
 			if at.root == p.root && p.branch != nil { // the state of the edit
-				if at, err = q.placeAt(p, p.view, at.path); err != nil {
+				if at, err = q.placeAt(p, p.side, at.path); err != nil {
 					return err
 				}
 			}
@@ -362,7 +362,7 @@ func (c *conditions) check(q *request, p *place) error {
 func (q *request) ownPlace(p *place) (*place, error) {
 	own, err := q.placeOfURL(q.r.URL.Path)
 	if err == nil && own.root == p.root && p.branch != nil {
-		return q.placeAt(p, p.view, own.path)
+		return q.placeAt(p, p.side, own.path)
 	}
 	return own, err
 }
@@ -374,7 +374,7 @@ func (q *request) holdsAll(list condList, p *place) bool {
 		var is bool
 		if c.token != "" {
 			is = len(q.locks.findLocks(func(l *lock) bool { return l.token == c.token && l.covers(name) })) > 0
-		} else if e, err := p.entry(q.r.Context()); err == nil && e.Type == object.TypeFile {
+		} else if e, err := p.readEntry(q.r.Context()); err == nil && e.Type == object.TypeFile {
 			is = etag(&e) == c.etag
 		}
 		if is == c.not {
@@ -422,7 +422,7 @@ func (q *request) answerLock(p *place) error {
 	if isFinderFile(q.r, p) {
 		return &statusError{http.StatusForbidden, "kist does not keep this file"}
 	}
-	if err := q.ifHeader.check(q, p); err != nil {
+	if err := q.ifHeader.checkAny(q, p); err != nil {
 		return err
 	}
 
@@ -446,7 +446,7 @@ func (q *request) answerLock(p *place) error {
 // createLocked makes an empty file if the place does not exist. The client has the lock of the
 // token on it.
 func (q *request) createLocked(p *place, token string) (created bool, err error) {
-	if _, err := p.view.Find(q.r.Context(), p.path); !isNotFound(err) {
+	if _, err := p.side.Find(q.r.Context(), p.path); !isNotFound(err) {
 		return false, err
 	}
 	defer p.branch.BeginUpload()()
@@ -456,7 +456,7 @@ func (q *request) createLocked(p *place, token string) (created bool, err error)
 	}
 	defer up.Close()
 	q.ifHeader = &conditions{tokens: append(q.ifHeader.tokens, token)} // its lists were checked before
-	err = p.branch.Change(q.r.Context(), q.author(), up, func(e *pending.Edit) error {
+	err = p.branch.Change(q.r.Context(), q.authorOfChanges(), up, func(e *pending.Edit) error {
 		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err

@@ -20,14 +20,14 @@ import (
 
 // place is the file or folder of a URL, which need not exist.
 type place struct {
-	folder *browse.Node    // a folder above commits; nil: the place is in a tree
-	branch *pending.Branch // nil: read-only
-	commit object.ID       // of the tree, or the branch's before pending changes; zero: none
-	view   compare.Side
-	path   string // in the tree
-	root   string // the path of the tree's root, with slashes, as in "branches/main"
-	rules  *access.Rules
-	slash  bool // the URL ends with a slash
+	folder     *browse.Node    // a folder above commits; nil: the place is in a tree
+	branch     *pending.Branch // nil: read-only
+	treeCommit object.ID       // of the tree, or the branch's before pending changes; zero: none
+	side       compare.Side
+	path       string // in the tree
+	root       string // the path of the tree's root, with slashes, as in "branches/main"
+	rules      *access.Rules
+	slash      bool // the URL ends with a slash
 }
 
 // fullPath returns the path of the place below [Prefix], without a slash at either end.
@@ -100,7 +100,7 @@ func (q *request) placeOf(name string) (*place, error) {
 		if parts[0] == browse.Branches {
 			return q.inBranch(strings.Join(parts[1:i+1], "/"), path, node.Commit, v)
 		}
-		p := &place{commit: node.Commit, view: v, path: path, root: root}
+		p := &place{treeCommit: node.Commit, side: v, path: path, root: root}
 		return p, q.applyRules(p)
 	}
 	return &place{folder: node, root: name}, nil
@@ -116,14 +116,14 @@ func (h *Handler) unbornBranch() string {
 
 // inBranch returns the place of a path in a branch. The view is that of the branch's commit.
 func (q *request) inBranch(branch, path string, commit object.ID, v compare.Side) (*place, error) {
-	p := &place{commit: commit, view: v, path: path, root: browse.Branches + "/" + branch}
+	p := &place{treeCommit: commit, side: v, path: path, root: browse.Branches + "/" + branch}
 	if q.changes != nil {
 		b, err := q.changes.Branch(q.r.Context(), branch)
 		if err != nil {
 			return nil, err
 		}
 		p.branch = b
-		if p.view, err = b.View(q.r.Context()); err != nil {
+		if p.side, err = b.View(q.r.Context()); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (q *request) inBranch(branch, path string, commit object.ID, v compare.Side
 
 // applyRules sets the rules of the user for a place.
 func (q *request) applyRules(p *place) (err error) {
-	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, compare.Side{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
+	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, compare.Side{Commit: p.treeCommit, Tree: p.side.Tree, Objects: p.side.Objects})
 	if err != nil {
 		return err
 	}
@@ -164,12 +164,12 @@ func (p *place) concealPath(ctx context.Context) error {
 // placeAt returns the place in the same tree at another state and path.
 func (q *request) placeAt(p *place, v compare.Side, path string) (*place, error) {
 	now := *p
-	now.view, now.path = v, path
+	now.side, now.path = v, path
 	return &now, q.applyRules(&now)
 }
 
-// entry returns the entry of the place. To a user who may not read it, it does not exist.
-func (p *place) entry(ctx context.Context) (object.Entry, error) {
+// readEntry returns the entry of the place. To a user who may not read it, it does not exist.
+func (p *place) readEntry(ctx context.Context) (object.Entry, error) {
 	if p.folder != nil {
 		e := p.folder.Entry
 		e.Type = object.TypeDir
@@ -181,7 +181,7 @@ func (p *place) entry(ctx context.Context) (object.Entry, error) {
 	if err := p.mayRead(ctx, p.path); err != nil {
 		return object.Entry{}, err
 	}
-	e, err := p.view.Find(ctx, p.path)
+	e, err := p.side.Find(ctx, p.path)
 	if err == nil && e.Type != object.TypeFile && e.Type != object.TypeDir {
 		err = &tree.PathError{Path: p.path, Err: tree.ErrNotExist} // a symlink, a device
 	}
@@ -208,7 +208,7 @@ func (p *place) readableEntries(ctx context.Context) iter.Seq2[object.Entry, err
 			p.listFolder(ctx, yield)
 			return
 		}
-		dir, err := p.view.Find(ctx, p.path)
+		dir, err := p.side.Find(ctx, p.path)
 		if err != nil {
 			yield(object.Entry{}, err)
 			return
@@ -216,7 +216,7 @@ func (p *place) readableEntries(ctx context.Context) iter.Seq2[object.Entry, err
 		if dir.Content.IsZero() {
 			return
 		}
-		for e, err := range p.rules.Entries(ctx, p.view.Objects, p.path, dir.Content.ID, "") {
+		for e, err := range p.rules.Entries(ctx, p.side.Objects, p.path, dir.Content.ID, "") {
 			if err == nil && (e.Type != object.TypeFile && e.Type != object.TypeDir || object.IsGitName(e.Name)) {
 				continue
 			}
@@ -268,7 +268,7 @@ func (p *place) checkName() error {
 // checkParent returns an error with the status 409 unless the parent of the place is a folder.
 func (p *place) checkParent(ctx context.Context) error {
 	dir, _ := tree.Split(p.path)
-	e, err := p.view.Find(ctx, dir)
+	e, err := p.side.Find(ctx, dir)
 	switch {
 	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir), err == nil && e.Type != object.TypeDir:
 		return &statusError{http.StatusConflict, "the folder above it does not exist"}

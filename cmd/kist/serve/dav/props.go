@@ -35,9 +35,9 @@ var live = map[string]bool{
 // protected has further names that clients cannot set.
 var protected = []string{"creationdate", "getcontentlanguage"}
 
-// propfind answers PROPFIND.
-func (q *request) propfind(p *place) error {
-	e, err := p.entry(q.r.Context())
+// answerPropfind answers PROPFIND.
+func (q *request) answerPropfind(p *place) error {
+	e, err := p.readEntry(q.r.Context())
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (q *request) propfind(p *place) error {
 		list = []found{{p, e}}
 	case "1":
 	case "", "infinity":
-		if list, err = q.below(p, e); err != nil {
+		if list, err = q.findBelow(p, e); err != nil {
 			return err
 		}
 	default:
@@ -109,8 +109,8 @@ func (q *request) writeFolder(out *bufio.Writer, p *place, e object.Entry, info 
 	}
 }
 
-// below returns a resource and everything below it.
-func (q *request) below(p *place, e object.Entry) ([]found, error) {
+// findBelow returns a resource and everything below it.
+func (q *request) findBelow(p *place, e object.Entry) ([]found, error) {
 	list := []found{{p, e}}
 	if p.folder != nil && e.Type == object.TypeDir { // there may be any number of commits below
 		return nil, &condError{http.StatusForbidden, "propfind-finite-depth", ""}
@@ -163,7 +163,7 @@ func (q *request) writeProps(out *bufio.Writer, f found, info *propfindInfo) {
 	var missing strings.Builder
 	io.WriteString(out, `<D:propstat><D:prop>`)
 	for _, name := range names {
-		value, ok := q.prop(f, name)
+		value, ok := q.propXML(f, name)
 		switch {
 		case !ok:
 			writeProp(&missing, name, "")
@@ -197,8 +197,8 @@ func writeProp(w io.Writer, name xml.Name, value string) {
 	fmt.Fprintf(w, `<%s>%s</%s>`, tag, value, tag)
 }
 
-// prop returns a property as XML.
-func (q *request) prop(f found, name xml.Name) (string, bool) {
+// propXML returns a property as XML.
+func (q *request) propXML(f found, name xml.Name) (string, bool) {
 	if _, is := live[name.Local]; is && name.Space == nsDAV {
 		return q.liveProp(f, name.Local)
 	}
@@ -240,7 +240,7 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 			`<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>`, f.branch != nil
 	case "lockdiscovery":
 		var b strings.Builder
-		for _, l := range q.locks.covering(f.fullPath()) {
+		for _, l := range q.locks.locksCovering(f.fullPath()) {
 			b.WriteString(q.activeLock(l, l.root == f.fullPath()))
 		}
 		return b.String(), f.branch != nil
@@ -251,7 +251,7 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 		all, err := f.rules.ReadsAll(q.r.Context(), f.path)
 		return strconv.FormatUint(f.e.Size, 10), all && err == nil
 	case "quota-available-bytes":
-		free, ok := q.free()
+		free, ok := q.freeSpace()
 		return strconv.FormatUint(free, 10), ok && dir && f.branch != nil
 	}
 	return "", false
@@ -309,8 +309,8 @@ func wellFormed(value string) bool {
 	}
 }
 
-// proppatch answers PROPPATCH: it changes properties of a client, all of them or none.
-func (q *request) proppatch(p *place) error {
+// answerProppatch answers PROPPATCH: it changes properties of a client, all of them or none.
+func (q *request) answerProppatch(p *place) error {
 	if p.branch == nil || p.path == "" {
 		return p.checkWritable()
 	}
@@ -320,12 +320,12 @@ func (q *request) proppatch(p *place) error {
 	}
 	result := map[xml.Name]int{}
 	var dir bool
-	err = p.branch.Change(q.r.Context(), q.author(), nil, func(e *pending.Edit) error {
+	err = p.branch.Change(q.r.Context(), q.authorOfChanges(), nil, func(e *pending.Edit) error {
 		now, err := q.placeAt(p, e.Before, p.path)
 		if err != nil {
 			return err
 		}
-		old, err := now.entry(q.r.Context())
+		old, err := now.readEntry(q.r.Context())
 		if err == nil {
 			err = now.rules.MayWrite(q.r.Context(), p.path)
 		}

@@ -82,8 +82,8 @@ func isNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// free returns the number of bytes that the disk has left for the repository.
-func (h *Handler) free() (uint64, bool) {
+// freeSpace returns the number of bytes that the disk has left for the repository.
+func (h *Handler) freeSpace() (uint64, bool) {
 	var st syscall.Statfs_t
 	if syscall.Statfs(h.repo.Dir(), &st) != nil {
 		return 0, false

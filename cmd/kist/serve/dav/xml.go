@@ -35,8 +35,8 @@ type element struct {
 	inner    string // the content, as XML without prefixes from outside
 }
 
-// child returns the first child with a name in the namespace DAV:, or nil.
-func (e *element) child(name string) *element {
+// firstChild returns the first child with a name in the namespace DAV:, or nil.
+func (e *element) firstChild(name string) *element {
 	for _, c := range e.children {
 		if c.Space == nsDAV && c.Local == name {
 			return c
@@ -66,7 +66,7 @@ func readXML(q *request) (*element, error) {
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
-			root, err := (&parser{d: d, left: maxParts}).element(t, 0)
+			root, err := (&parser{d: d, left: maxParts}).readElement(t, 0)
 			if err != nil {
 				return nil, errXML
 			}
@@ -101,8 +101,8 @@ type parser struct {
 	left int
 }
 
-// element reads an element after its start.
-func (p *parser) element(start xml.StartElement, depth int) (*element, error) {
+// readElement reads an element after its start.
+func (p *parser) readElement(start xml.StartElement, depth int) (*element, error) {
 	if p.left -= 1 + len(start.Attr); p.left < 0 || depth > maxDepth {
 		return nil, errXML
 	}
@@ -120,12 +120,12 @@ func (p *parser) element(start xml.StartElement, depth int) (*element, error) {
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
-			c, err := p.element(t, depth+1)
+			c, err := p.readElement(t, depth+1)
 			if err != nil {
 				return nil, err
 			}
 			e.children = append(e.children, c)
-			c.write(&inner)
+			c.writeXML(&inner)
 		case xml.CharData:
 			if p.left--; p.left < 0 {
 				return nil, errXML
@@ -141,8 +141,8 @@ func (p *parser) element(start xml.StartElement, depth int) (*element, error) {
 	}
 }
 
-// write writes the element as XML that needs no prefix from outside.
-func (e *element) write(b *strings.Builder) {
+// writeXML writes the element as XML that needs no prefix from outside.
+func (e *element) writeXML(b *strings.Builder) {
 	fmt.Fprintf(b, `<%s xmlns="%s"`, e.Local, escape(e.Space))
 	for i, a := range e.attrs {
 		switch {
@@ -203,8 +203,8 @@ func readPropfind(q *request) (*propfindInfo, error) {
 		return nil, errXML
 	}
 	info := &propfindInfo{}
-	prop, include := root.child("prop"), root.child("include")
-	info.all, info.namesOnly = root.child("allprop") != nil, root.child("propname") != nil
+	prop, include := root.firstChild("prop"), root.firstChild("include")
+	info.all, info.namesOnly = root.firstChild("allprop") != nil, root.firstChild("propname") != nil
 	kinds := 0
 	for _, is := range []bool{prop != nil, info.all, info.namesOnly} {
 		if is {
@@ -253,7 +253,7 @@ func readProppatch(q *request) (list []propPatch, err error) {
 		if c.Space != nsDAV || c.Local != "set" && c.Local != "remove" {
 			continue
 		}
-		prop := c.child("prop")
+		prop := c.firstChild("prop")
 		if prop == nil {
 			return nil, errXML
 		}
@@ -279,15 +279,15 @@ func readLockInfo(q *request) (*lockInfo, error) {
 	if err != nil || root == nil {
 		return nil, err
 	}
-	scope, kind := root.child("lockscope"), root.child("locktype")
-	if root.Space != nsDAV || root.Local != "lockinfo" || scope == nil || kind == nil || kind.child("write") == nil {
+	scope, kind := root.firstChild("lockscope"), root.firstChild("locktype")
+	if root.Space != nsDAV || root.Local != "lockinfo" || scope == nil || kind == nil || kind.firstChild("write") == nil {
 		return nil, errXML
 	}
-	info := &lockInfo{shared: scope.child("shared") != nil}
-	if !info.shared && scope.child("exclusive") == nil {
+	info := &lockInfo{shared: scope.firstChild("shared") != nil}
+	if !info.shared && scope.firstChild("exclusive") == nil {
 		return nil, errXML
 	}
-	if owner := root.child("owner"); owner != nil && len(owner.inner) <= maxOwner {
+	if owner := root.firstChild("owner"); owner != nil && len(owner.inner) <= maxOwner {
 		info.owner = owner.inner
 	}
 	return info, nil

@@ -89,10 +89,10 @@ func (s *Server) measureRequests(next http.Handler) http.Handler {
 			r.Body = slowBody{body, a.conn}
 		}
 
-		s.metrics.begin()
+		s.metrics.beginRequest()
 		defer func() {
 			took := time.Since(began)
-			s.metrics.end(a.route, a.code, a.written, took)
+			s.metrics.endRequest(a.route, a.code, a.written, took)
 			if s.o.Requests != nil {
 				s.o.Requests(fmt.Sprintf("%s %q %s %s %d %d %s", s.clientAddress(r), a.user, r.Method, r.URL.EscapedPath(), a.code, a.written, took.Round(time.Microsecond)))
 			}

@@ -193,11 +193,11 @@ func (s *Site) apiLog(ctx context.Context, q apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := q.number("limit", 100, 1, 1000)
+	limit, err := q.numberParameter("limit", 100, 1, 1000)
 	if err != nil {
 		return nil, err
 	}
-	skip, err := q.number("skip", 0, 0, 1<<30)
+	skip, err := q.numberParameter("skip", 0, 0, 1<<30)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (s *Site) apiLog(ctx context.Context, q apiRequest) (any, error) {
 			v.Next = new(skip + limit)
 			break
 		}
-		form, err := viewer.form(ctx, logged.ID, logged.Commit)
+		form, err := viewer.commitJSON(ctx, logged.ID, logged.Commit)
 		if err != nil {
 			return nil, err
 		}
@@ -245,9 +245,9 @@ func (s *Site) apiLog(ctx context.Context, q apiRequest) (any, error) {
 	return v, nil
 }
 
-// form returns the JSON form of a commit. Only the owner sees the skipped paths, because no
+// commitJSON returns the JSON form of a commit. Only the owner sees the skipped paths, because no
 // rule of a tree covers them. The totals and the tree need the right to read everything.
-func (v *Viewer) form(ctx context.Context, id object.ID, c *object.Commit) (jsonform.Commit, error) {
+func (v *Viewer) commitJSON(ctx context.Context, id object.ID, c *object.Commit) (jsonform.Commit, error) {
 	form := jsonform.NewCommit(id, c)
 	if v.user.Owner {
 		return form, nil
@@ -265,11 +265,11 @@ func (s *Site) apiCommit(ctx context.Context, q apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Viewer(ctx).form(ctx, c.Commit, c.Info)
+	return s.Viewer(ctx).commitJSON(ctx, c.Commit, c.Info)
 }
 
-// number returns a number of the query from least to most.
-func (q apiRequest) number(key string, def, least, most int) (int, error) {
+// numberParameter returns a number of the query from least to most.
+func (q apiRequest) numberParameter(key string, def, least, most int) (int, error) {
 	text := q.Get(key)
 	if text == "" {
 		return def, nil

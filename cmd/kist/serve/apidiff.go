@@ -40,11 +40,11 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 	if !from.Commit.IsZero() {
 		v.From = &from.Commit
 	}
-	limit, err := q.number("limit", 1000, 1, 10_000)
+	limit, err := q.numberParameter("limit", 1000, 1, 10_000)
 	if err != nil {
 		return nil, err
 	}
-	skip, err := q.number("skip", 0, 0, 1<<30)
+	skip, err := q.numberParameter("skip", 0, 0, 1<<30)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 		}
 		out := changeJSON{Change: jsonform.Change{AtPath: jsonform.NewPath(change.Path), Status: string(change.Letter()), Old: jsonform.NewSide(change.Old), New: jsonform.NewSide(change.New)}}
 		if q.Get("patch") == "1" {
-			if err := out.compare(ctx, to.Objects, change); err != nil {
+			if err := out.addLineDiff(ctx, to.Objects, change); err != nil {
 				return nil, err
 			}
 		}
@@ -101,8 +101,8 @@ func (s *Site) commitBefore(ctx context.Context, to *Commit, rev string) (*Commi
 	return &none, nil
 }
 
-// compare adds the comparison of the contents by lines.
-func (v *changeJSON) compare(ctx context.Context, r object.Reader, c tree.Change) error {
+// addLineDiff adds the comparison of the contents by lines.
+func (v *changeJSON) addLineDiff(ctx context.Context, r object.Reader, c tree.Change) error {
 	var text [2][]byte
 	names := [2]string{"/dev/null", "/dev/null"}
 	for i, e := range []*object.Entry{c.Old, c.New} {

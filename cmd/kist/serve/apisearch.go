@@ -42,7 +42,7 @@ func (s *Site) apiSearch(ctx context.Context, q apiRequest) (any, error) {
 	if text == "" || len(text) > maxQuery {
 		return nil, badRequest("q must be a text of at most 1000 bytes")
 	}
-	limit, err := q.number("limit", 100, 1, 1000)
+	limit, err := q.numberParameter("limit", 100, 1, 1000)
 	if err != nil {
 		return nil, err
 	}

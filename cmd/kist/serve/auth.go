@@ -25,7 +25,7 @@ type Proxy struct {
 
 // HasUsers reports whether the server asks visitors who they are. Otherwise every visitor is
 // the owner of the repository.
-func (o *Options) HasUsers() bool { return o.Users.login() || o.Proxy.UserHeader != "" }
+func (o *Options) HasUsers() bool { return o.Users.needsLogin() || o.Proxy.UserHeader != "" }
 
 // reserved reports whether a word stands for many users in rules of access.
 func reserved(name string) bool { return name == access.Everyone || name == access.Users }
@@ -63,8 +63,8 @@ func connectionOf(r *http.Request) *connection {
 	return c
 }
 
-// trusts reports whether an address is that of a proxy.
-func (p *Proxy) trusts(at netip.Addr) bool {
+// trustsAddress reports whether an address is that of a proxy.
+func (p *Proxy) trustsAddress(at netip.Addr) bool {
 	for _, prefix := range p.From {
 		if prefix.Contains(at.Unmap().WithZone("")) {
 			return true
@@ -77,7 +77,7 @@ func (p *Proxy) trusts(at netip.Addr) bool {
 func (s *Server) clientAddress(r *http.Request) netip.Addr {
 	c := connectionOf(r)
 	at := c.client.Addr()
-	if !c.unix && !s.o.Proxy.trusts(at) {
+	if !c.unix && !s.o.Proxy.trustsAddress(at) {
 		return at
 	}
 	list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -86,19 +86,19 @@ func (s *Server) clientAddress(r *http.Request) netip.Addr {
 		if err != nil {
 			break
 		}
-		if at = next; !s.o.Proxy.trusts(at) {
+		if at = next; !s.o.Proxy.trustsAddress(at) {
 			break
 		}
 	}
 	return at
 }
 
-// identify returns the user of a request. The error is an httpError.
-func (s *Server) identify(r *http.Request) (access.User, error) {
+// userOf returns the user of a request. The error is an httpError.
+func (s *Server) userOf(r *http.Request) (access.User, error) {
 	switch {
 	case s.o.Proxy.UserHeader != "":
 		return s.userOfProxy(r)
-	case s.o.Users.login():
+	case s.o.Users.needsLogin():
 		return s.userOfLogin(r)
 	}
 	if err := s.checkOwner(r); err != nil {
@@ -110,7 +110,7 @@ func (s *Server) identify(r *http.Request) (access.User, error) {
 // userOfProxy returns the user that the proxy names. Without a name, it is a visitor.
 func (s *Server) userOfProxy(r *http.Request) (access.User, error) {
 	c := connectionOf(r)
-	if !c.unix && !s.o.Proxy.trusts(c.client.Addr()) {
+	if !c.unix && !s.o.Proxy.trustsAddress(c.client.Addr()) {
 		return access.User{}, httpError{http.StatusForbidden, "only the reverse proxy may connect"}
 	}
 	names := r.Header.Values(s.o.Proxy.UserHeader)
@@ -138,7 +138,7 @@ func (s *Server) userOfLogin(r *http.Request) (access.User, error) {
 		return access.User{}, nil
 	}
 	client := s.clientAddress(r)
-	v, err := s.o.Users.verify(r.Context(), network(client).String(), name, password, func() (func(bool), bool) { return s.failures.reserveEvent(client) })
+	v, err := s.o.Users.verifyPassword(r.Context(), network(client).String(), name, password, func() (func(bool), bool) { return s.failures.reserveEvent(client) })
 	if err != nil {
 		s.o.Log("users: " + err.Error())
 	}
@@ -180,7 +180,7 @@ func (s *Server) checkOwner(r *http.Request) error {
 // authenticate puts the user of a request in its context.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, err := s.identify(r)
+		user, err := s.userOf(r)
 		if err != nil {
 			s.site.Fail(w, r, err)
 			return

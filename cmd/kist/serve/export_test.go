@@ -25,7 +25,7 @@ func (s *Server) TakeCostly(user string) error {
 
 // OtherCost returns the cost of the hash with which the password of an unknown user is compared.
 func (u *Users) OtherCost(name string) (int, error) {
-	users, err := u.users.load()
+	users, err := u.users.loadValues()
 	if err != nil {
 		return 0, err
 	}

@@ -256,7 +256,7 @@ func (s *Server) sendArchive(w http.ResponseWriter, r *http.Request, c *Commit, 
 	if r.Method == http.MethodHead {
 		return
 	}
-	if err := c.archive(r.Context(), w, format, at, e); err != nil {
+	if err := c.writeArchive(r.Context(), w, format, at, e); err != nil {
 		s.logFailure(r, err)
 		panic(http.ErrAbortHandler)
 	}

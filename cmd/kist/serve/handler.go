@@ -71,7 +71,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 // [Options.Hosts], any name does if a page of another site cannot get in: it has no password,
 // and cannot use a Unix socket. But it could set the header of a proxy.
 func (s *Server) knowsHost(r *http.Request) bool {
-	if len(s.o.Hosts) == 0 && (s.o.Users.login() || connectionOf(r).unix) {
+	if len(s.o.Hosts) == 0 && (s.o.Users.needsLogin() || connectionOf(r).unix) {
 		return true
 	}
 	host := r.Host

@@ -65,9 +65,9 @@ func (c *Commit) Readable(ctx context.Context, path string) (bool, error) {
 	return c.Rules.Readable(ctx, path)
 }
 
-// archive writes the readable part of the folder e, at a path, as an archive. Names in it
+// writeArchive writes the readable part of the folder e, at a path, as an archive. Names in it
 // begin with the name of the folder.
-func (c *Commit) archive(ctx context.Context, w io.Writer, format, at string, e object.Entry) error {
+func (c *Commit) writeArchive(ctx context.Context, w io.Writer, format, at string, e object.Entry) error {
 	below := compare.Side{Tree: e.Content.ID, Objects: c.Objects}
 	_, err := checkout.Archive(ctx, below, w, checkout.ArchiveOptions{
 		Paths: []string{""}, Format: format, Prefix: fileName(at, c.Commit) + "/", Time: c.Info.Committer.Time.Time(),
@@ -78,7 +78,7 @@ func (c *Commit) archive(ctx context.Context, w io.Writer, format, at string, e 
 
 // pageOf returns the arguments of a request for a page.
 func pageOf(query url.Values) (after string, limit int, err error) {
-	limit, err = apiRequest{Values: query}.number("limit", defaultPage, 1, maxPage)
+	limit, err = apiRequest{Values: query}.numberParameter("limit", defaultPage, 1, maxPage)
 	return query.Get("after"), limit, err
 }
 

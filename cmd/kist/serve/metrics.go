@@ -37,15 +37,15 @@ type routeMetrics struct {
 	all   int64
 }
 
-// begin counts a request that begins.
-func (m *metrics) begin() {
+// beginRequest counts a request that begins.
+func (m *metrics) beginRequest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now++
 }
 
-// end counts a request that ended.
-func (m *metrics) end(route string, code int, written int64, took time.Duration) {
+// endRequest counts a request that ended.
+func (m *metrics) endRequest(route string, code int, written int64, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now--
@@ -68,8 +68,8 @@ func (m *metrics) end(route string, code int, written int64, took time.Duration)
 	}
 }
 
-// write writes the counts in the text format of Prometheus.
-func (m *metrics) write(b *bytes.Buffer) {
+// writeCounts writes the counts in the text format of Prometheus.
+func (m *metrics) writeCounts(b *bytes.Buffer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gauge(b, "kist_http_requests_in_flight", "Requests under way.", float64(m.now))
@@ -117,7 +117,7 @@ func (s *Server) metricsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b bytes.Buffer
-	s.metrics.write(&b)
+	s.metrics.writeCounts(&b)
 	if err := s.site.writeMetrics(r.Context(), &b); err != nil {
 		s.site.Fail(w, r, err)
 		return

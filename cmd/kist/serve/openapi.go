@@ -19,7 +19,7 @@ type part = map[string]any
 var apiDocument = sync.OnceValues(func() ([]byte, error) {
 	paths := part{}
 	for _, route := range apiRoutes {
-		paths[apiPrefix+route.pattern] = part{"get": route.operation()}
+		paths[apiPrefix+route.pattern] = part{"get": route.describeOperation()}
 	}
 	schemas := part{}
 	answers := Answers()
@@ -82,15 +82,15 @@ var apiFailures = map[string]string{
 	"410": "The content was purged, or has expired.",
 }
 
-// operation describes the requests of a route.
-func (r *apiRoute) operation() part {
+// describeOperation describes the requests of a route.
+func (r *apiRoute) describeOperation() part {
 	parameters := []part{}
 	for _, p := range r.parameters {
 		in := "query"
 		if strings.Contains(r.pattern, "{"+p.name+"}") {
 			in = "path"
 		}
-		parameters = append(parameters, part{"name": p.name, "in": in, "description": p.doc, "required": p.required, "schema": p.schema()})
+		parameters = append(parameters, part{"name": p.name, "in": in, "description": p.doc, "required": p.required, "schema": p.schemaOfType()})
 	}
 
 	responses := part{"200": response("The answer.", r.result)}
@@ -104,7 +104,7 @@ func (r *apiRoute) operation() part {
 	return part{"operationId": r.id, "summary": r.summary, "parameters": parameters, "responses": responses}
 }
 
-func (p *apiParameter) schema() part {
+func (p *apiParameter) schemaOfType() part {
 	switch {
 	case p.values != nil:
 		return part{"type": "string", "enum": p.values}

@@ -74,12 +74,12 @@ func New(r *kist.Repository, o Options) *Server {
 	s.failures = rates{every: failedPause, burst: failedLogins}
 	s.requests = slots{all: maxRequests, each: maxOwnRequests}
 	s.costly = slots{all: maxCostly, each: maxOwnCostly}
-	s.open = connections{all: maxConnections, each: maxOwn, shared: s.o.Proxy.trusts}
+	s.open = connections{all: maxConnections, each: maxOwn, shared: s.o.Proxy.trustsAddress}
 	s.archives = slots{all: maxArchives, each: maxOwnArchives}
 	if o.Rate > 0 {
 		s.rates = rates{every: time.Second / time.Duration(o.Rate), burst: 10 * o.Rate}
 	}
-	s.handle("/healthz", cheap, http.HandlerFunc(s.healthz))
+	s.handle("/healthz", cheap, http.HandlerFunc(s.answerHealth))
 	s.handle(filesPrefix, filesBudget, http.HandlerFunc(s.serveFiles))
 	s.Handle("/metrics", func(*http.Request) Budget { return Work(metricsTime) }, http.HandlerFunc(s.metricsPage))
 	s.handleAPI()
@@ -128,9 +128,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          s.errorLog(),
 	}
 
-	go s.site.refresh(alive)
+	go s.site.refreshVolumes(alive)
 	if s.o.HasUsers() {
-		go s.site.warm(alive)
+		go s.site.warmRules(alive)
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -158,8 +158,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// healthz answers "ok" while the repository can be read.
-func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+// answerHealth answers "ok" while the repository can be read.
+func (s *Server) answerHealth(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.site.Repo.Refs().Head(); err != nil {
 		s.site.Fail(w, r, err)
 		return

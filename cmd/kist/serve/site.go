@@ -43,12 +43,12 @@ type Site struct {
 }
 
 func newSite(r *kist.Repository, o Options) *Site {
-	return &Site{Repo: r, Guard: access.Open(r), Write: o.Write, log: o.Log, users: o.HasUsers(), login: o.Users.login(), cache: cache.New(r.Objects(), cacheSize)}
+	return &Site{Repo: r, Guard: access.Open(r), Write: o.Write, log: o.Log, users: o.HasUsers(), login: o.Users.needsLogin(), cache: cache.New(r.Objects(), cacheSize)}
 }
 
-// refresh looks for removed volumes from time to time, until ctx ends. Otherwise the store
+// refreshVolumes looks for removed volumes from time to time, until ctx ends. Otherwise the store
 // would keep their files open, and so their disk space in use.
-func (s *Site) refresh(ctx context.Context) {
+func (s *Site) refreshVolumes(ctx context.Context) {
 	tick := time.NewTicker(refreshTime)
 	defer tick.Stop()
 	for {
@@ -63,8 +63,8 @@ func (s *Site) refresh(ctx context.Context) {
 	}
 }
 
-// warm reads the rules of access before a request needs them.
-func (s *Site) warm(ctx context.Context) {
+// warmRules reads the rules of access before a request needs them.
+func (s *Site) warmRules(ctx context.Context) {
 	if err := s.Guard.Warm(ctx); err != nil && ctx.Err() == nil {
 		s.log("rules of access: " + err.Error())
 	}

@@ -71,7 +71,7 @@ const (
 func (u *Users) otherHash(name string, users map[string]string) string {
 	cost := bcrypt.DefaultCost
 	if len(users) > 0 {
-		sum := u.keyed("cost", name)
+		sum := u.keyedHash("cost", name)
 		names := slices.Sorted(maps.Keys(users))
 		cost, _ = bcrypt.Cost([]byte(users[names[binary.BigEndian.Uint64(sum[:])%uint64(len(names))]]))
 	}
@@ -79,8 +79,8 @@ func (u *Users) otherHash(name string, users map[string]string) string {
 	return fmt.Sprintf("$2a$%02d$%s", cost, (rand.Text() + rand.Text() + rand.Text())[:salted])
 }
 
-// keyed returns a hash of texts that only this process can compute.
-func (u *Users) keyed(texts ...string) login {
+// keyedHash returns a hash of texts that only this process can compute.
+func (u *Users) keyedHash(texts ...string) login {
 	mac := hmac.New(sha256.New, u.secret)
 	fmt.Fprintf(mac, "%q", texts)
 	return login(mac.Sum(nil))
@@ -104,16 +104,16 @@ func OpenUsers(users, groups string) (*Users, error) {
 		secret: []byte(rand.Text()), hashing: make(chan struct{}, maxHashing), waiting: make(chan struct{}, maxWaiting),
 		verified: map[login]bool{}, guesses: map[login]*guess{},
 	}
-	if _, err := u.users.load(); err != nil {
+	if _, err := u.users.loadValues(); err != nil {
 		return nil, err
 	}
-	_, err := u.groups.load()
+	_, err := u.groups.loadValues()
 	return u, err
 }
 
-// load returns the values in the file. If the file is faulty after a change, the former
+// loadValues returns the values in the file. If the file is faulty after a change, the former
 // values stay, and load returns them with the error.
-func (w *watched) load() (map[string]string, error) {
+func (w *watched) loadValues() (map[string]string, error) {
 	if w.path == "" {
 		return nil, nil
 	}
@@ -198,34 +198,34 @@ func parseGroups(data []byte) (map[string]string, error) {
 	return values, err
 }
 
-// login reports whether users log in with a password.
-func (u *Users) login() bool { return u != nil && u.users.path != "" }
+// needsLogin reports whether users log in with a password.
+func (u *Users) needsLogin() bool { return u != nil && u.users.path != "" }
 
 // Groups returns the groups of a user.
 func (u *Users) Groups(name string) []string {
 	if u == nil {
 		return nil
 	}
-	groups, _ := u.groups.load()
+	groups, _ := u.groups.loadValues()
 	list := strings.Split(groups[name], ",")
 	return slices.DeleteFunc(list, func(g string) bool { return g == "" })
 }
 
-// verify checks a password of a user. It remembers successful logins of a client, so only the first
+// verifyPassword checks a password of a user. It remembers successful logins of a client, so only the first
 // one is slow. Before it hashes a password, verify calls reserve, and afterwards the returned function
 // with the result. The error is about the files.
-func (u *Users) verify(ctx context.Context, client, name, password string, reserve func() (settle func(failed bool), ok bool)) (verdict, error) {
-	users, err := u.users.load()
+func (u *Users) verifyPassword(ctx context.Context, client, name, password string, reserve func() (settle func(failed bool), ok bool)) (verdict, error) {
+	users, err := u.users.loadValues()
 	hash, known := users[name]
-	key := u.keyed(client, name, password, hash)
+	key := u.keyedHash(client, name, password, hash)
 	for {
-		g, first := u.join(key, known)
+		g, first := u.joinCheck(key, known)
 		switch {
 		case g == nil:
 			return right, err
 		case first:
-			defer u.part(key, g)
-			g.verdict = u.check(ctx, name, password, users, reserve)
+			defer u.endCheck(key, g)
+			g.verdict = u.compareHash(ctx, name, password, users, reserve)
 			return g.verdict, err
 		}
 
@@ -240,9 +240,9 @@ func (u *Users) verify(ctx context.Context, client, name, password string, reser
 	}
 }
 
-// join returns the check of a login that is under way. If there is none, it begins one, and
+// joinCheck returns the check of a login that is under way. If there is none, it begins one, and
 // first is set. The check is nil if the login of a known user was right before.
-func (u *Users) join(key login, known bool) (g *guess, first bool) {
+func (u *Users) joinCheck(key login, known bool) (g *guess, first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if known && u.verified[key] {
@@ -256,8 +256,8 @@ func (u *Users) join(key login, known bool) (g *guess, first bool) {
 	return g, true
 }
 
-// part ends a check.
-func (u *Users) part(key login, g *guess) {
+// endCheck ends a check.
+func (u *Users) endCheck(key login, g *guess) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if g.verdict == right {
@@ -270,9 +270,9 @@ func (u *Users) part(key login, g *guess) {
 	close(g.done)
 }
 
-// check compares a password with the hash of a user. The hash of an unknown name has the same
+// compareHash compares a password with the hash of a user. The hash of an unknown name has the same
 // cost.
-func (u *Users) check(ctx context.Context, name, password string, users map[string]string, reserve func() (settle func(failed bool), ok bool)) (v verdict) {
+func (u *Users) compareHash(ctx context.Context, name, password string, users map[string]string, reserve func() (settle func(failed bool), ok bool)) (v verdict) {
 	if len(password) > maxPassword {
 		return wrong
 	}

@@ -170,11 +170,11 @@ func VisibleChange(ctx context.Context, from, to *Commit, c tree.Change) (shown 
 	if c.From != "" {
 		old = c.From
 	}
-	mayOld, err := from.sees(ctx, old, to)
+	mayOld, err := from.mayReadInBoth(ctx, old, to)
 	if err != nil {
 		return c, false, err
 	}
-	mayNew, err := from.sees(ctx, c.Path, to)
+	mayNew, err := from.mayReadInBoth(ctx, c.Path, to)
 	if err != nil {
 		return c, false, err
 	}
@@ -204,8 +204,8 @@ func VisibleChange(ctx context.Context, from, to *Commit, c tree.Change) (shown 
 	return c, true, nil
 }
 
-// sees reports whether the user may read a path in both commits.
-func (c *Commit) sees(ctx context.Context, path string, other *Commit) (bool, error) {
+// mayReadInBoth reports whether the user may read a path in both commits.
+func (c *Commit) mayReadInBoth(ctx context.Context, path string, other *Commit) (bool, error) {
 	for _, rules := range []*access.Rules{c.Rules, other.Rules} {
 		if ok, err := rules.Readable(ctx, path); !ok || err != nil {
 			return false, err

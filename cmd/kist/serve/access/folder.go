@@ -15,8 +15,8 @@ import (
 // effective is a rule for reading and one for writing. A nil rule does not exist.
 type effective struct{ read, write *string }
 
-// over returns the rules of an entry with rules of its own, in a folder with the rules a.
-func (a effective) over(own effective) effective {
+// overridden returns the rules of an entry with rules of its own, in a folder with the rules a.
+func (a effective) overridden(own effective) effective {
 	if own.read != nil {
 		a.read = own.read
 	}
@@ -54,7 +54,7 @@ type ruleEntry struct {
 	in  *ruleFolder
 }
 
-func (f *ruleFolder) find(name string) (ruleEntry, bool) {
+func (f *ruleFolder) findChild(name string) (ruleEntry, bool) {
 	if f == nil {
 		return ruleEntry{}, false
 	}
@@ -72,28 +72,28 @@ type state struct {
 	closed bool // a folder above cannot be read
 }
 
-// enter returns the state of a name in the folder s.
-func (s state) enter(name string) state {
+// stateOfChild returns the state of a name in the folder s.
+func (s state) stateOfChild(name string) state {
 	if s.closed || s.in != nil && s.in.closed {
 		return state{closed: true}
 	}
-	e, _ := s.in.find(name)
-	return state{effective: s.effective.over(e.own), in: e.in}
+	e, _ := s.in.findChild(name)
+	return state{effective: s.effective.overridden(e.own), in: e.in}
 }
 
-// at returns the state of a path below the folder s.
-func (s state) at(path string) state {
+// stateAt returns the state of a path below the folder s.
+func (s state) stateAt(path string) state {
 	for path != "" {
 		var name string
 		name, path, _ = strings.Cut(path, "/")
-		s = s.enter(name)
+		s = s.stateOfChild(name)
 	}
 	return s
 }
 
-// hides reports whether a rule below s keeps a user from reading something. Known has the
+// hidesBelow reports whether a rule below s keeps a user from reading something. Known has the
 // answers so far.
-func (s state) hides(u User, known map[state]bool) bool {
+func (s state) hidesBelow(u User, known map[state]bool) bool {
 	if s.in == nil {
 		return false
 	}
@@ -105,8 +105,8 @@ func (s state) hides(u User, known map[state]bool) bool {
 	}
 
 	hides := slices.ContainsFunc(s.in.names, func(name string) bool {
-		below := s.enter(name)
-		return below.read != nil && !u.In(*below.read) || below.hides(u, known)
+		below := s.stateOfChild(name)
+		return below.read != nil && !u.In(*below.read) || below.hidesBelow(u, known)
 	})
 	known[s] = hides
 	return hides
@@ -132,8 +132,8 @@ func newMemory() *memory {
 	return &memory{texts: map[string]*string{}, folders: map[object.ID]*ruleFolder{}}
 }
 
-// keep returns the kept folder that equals f.
-func (m *memory) keep(f ruleFolder) (*ruleFolder, error) {
+// keepFolder returns the kept folder that equals f.
+func (m *memory) keepFolder(f ruleFolder) (*ruleFolder, error) {
 	if len(f.names) == 0 && !f.closed {
 		return nil, nil
 	}
@@ -186,15 +186,15 @@ type draft struct {
 	names  map[string]*draft // the changed names; nil: removed
 }
 
-// child returns a name in the folder for a change.
-func (d *draft) child(name string) *draft {
+// childDraft returns a name in the folder for a change.
+func (d *draft) childDraft(name string) *draft {
 	c, changed := d.names[name]
 	if c != nil {
 		return c
 	}
 	c = &draft{}
 	if !changed {
-		c.ruleEntry, _ = d.in.find(name)
+		c.ruleEntry, _ = d.in.findChild(name)
 		c.closed = c.in != nil && c.in.closed
 	}
 	if d.names == nil {
@@ -204,28 +204,28 @@ func (d *draft) child(name string) *draft {
 	return c
 }
 
-// at returns a path below the folder for a change.
-func (d *draft) at(path string) *draft {
+// draftAt returns a path below the folder for a change.
+func (d *draft) draftAt(path string) *draft {
 	for path != "" {
 		var name string
 		name, path, _ = strings.Cut(path, "/")
-		d = d.child(name)
+		d = d.childDraft(name)
 	}
 	return d
 }
 
-// remove removes the rules of a path and of everything below it.
-func (d *draft) remove(path string) {
+// removeRules removes the rules of a path and of everything below it.
+func (d *draft) removeRules(path string) {
 	dir, name := tree.Split(path)
-	above := d.at(dir)
-	if _, ok := above.in.find(name); ok || above.names[name] != nil {
-		above.child(name)
+	above := d.draftAt(dir)
+	if _, ok := above.in.findChild(name); ok || above.names[name] != nil {
+		above.childDraft(name)
 		above.names[name] = nil
 	}
 }
 
-// keep returns the changed folder.
-func (d *draft) keep(m *memory) (*ruleFolder, error) {
+// keepChanged returns the changed folder.
+func (d *draft) keepChanged(m *memory) (*ruleFolder, error) {
 	if d.names == nil && d.closed == (d.in != nil && d.in.closed) {
 		return d.in, nil
 	}
@@ -236,11 +236,11 @@ func (d *draft) keep(m *memory) (*ruleFolder, error) {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		e, _ := d.in.find(name)
+		e, _ := d.in.findChild(name)
 		if c, changed := d.names[name]; changed {
 			e = ruleEntry{}
 			if c != nil {
-				in, err := c.keep(m)
+				in, err := c.keepChanged(m)
 				if err != nil {
 					return nil, err
 				}
@@ -251,7 +251,7 @@ func (d *draft) keep(m *memory) (*ruleFolder, error) {
 			f.names, f.inside = append(f.names, name), append(f.inside, e)
 		}
 	}
-	return m.keep(f)
+	return m.keepFolder(f)
 }
 
 // edit is a change of a path's own rules between two trees.
@@ -273,7 +273,7 @@ func (m *memory) rulesOf(ctx context.Context, r object.Reader, rules *ruleFolder
 		return m.rulesOf(ctx, r, nil, object.ID{}, now)
 	}
 	if isHuge(err) {
-		return m.keep(ruleFolder{closed: true})
+		return m.keepFolder(ruleFolder{closed: true})
 	}
 	if err != nil {
 		return nil, err
@@ -285,17 +285,17 @@ func (m *memory) rulesOf(ctx context.Context, r object.Reader, rules *ruleFolder
 		if err != nil {
 			return nil, err
 		}
-		d := top.at(path)
+		d := top.draftAt(path)
 		d.in, d.names, d.closed = nil, nil, unread
 	}
 	for _, e := range edits {
 		if e.removed {
-			top.remove(e.path)
+			top.removeRules(e.path)
 			continue
 		}
-		top.at(e.path).own = e.own
+		top.draftAt(e.path).own = e.own
 	}
-	return top.keep(m)
+	return top.keepChanged(m)
 }
 
 // editsBetween returns the changes of rules between two trees.

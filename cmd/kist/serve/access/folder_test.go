@@ -59,7 +59,7 @@ func (s *store) tree(paths map[string]string) object.ID {
 
 // rule returns the rule at a path, "-" for none, and "closed" if it is not known.
 func rule(f *ruleFolder, path string) string {
-	switch s := (state{in: f}).at(path); {
+	switch s := (state{in: f}).stateAt(path); {
 	case s.closed:
 		return "closed"
 	case s.read == nil:
@@ -100,7 +100,7 @@ func TestUnreadableFolder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("without %s: %q, want %q", tt.lost.Short(), got, want)
 		}
-		if (state{in: second}).hides(User{Name: "anna"}, map[state]bool{}) != (tt.sub == "closed" || tt.b == "bob") {
+		if (state{in: second}).hidesBelow(User{Name: "anna"}, map[state]bool{}) != (tt.sub == "closed" || tt.b == "bob") {
 			t.Errorf("without %s: wrong answer for what anna may read", tt.lost.Short())
 		}
 	}
@@ -145,7 +145,7 @@ func TestLostCommit(t *testing.T) {
 	p := newPast(s.Repo, newMemory())
 	records, err := s.Repo.RecordViewOrEmpty()
 	s.Check(err)
-	lost, err := p.commit(t.Context(), records, object.ID{}, nil)
+	lost, err := p.readCommit(t.Context(), records, object.ID{}, nil)
 	s.Check(err)
 	if got := rule(lost.rules, "any/path"); got != "closed" {
 		t.Errorf("rule %q of a commit that cannot be read", got)

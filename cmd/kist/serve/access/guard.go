@@ -52,7 +52,7 @@ func Open(r *kist.Repository) *Guard {
 		return nil
 	}
 	both := setting(KeyTop)
-	g.top = effective{both, both}.over(effective{setting(KeyTopRead), setting(KeyTopWrite)})
+	g.top = effective{both, both}.overridden(effective{setting(KeyTopRead), setting(KeyTopWrite)})
 
 	if name := setting(KeyBranch); name != nil {
 		g.branch = refs.Heads + *name
@@ -75,8 +75,8 @@ func Open(r *kist.Repository) *Guard {
 // Err returns the reason why the guard denies everything, or nil.
 func (g *Guard) Err() error { return g.err }
 
-// head returns the last commit of the served branch, zero if there is none yet.
-func (g *Guard) head() (object.ID, error) {
+// servedHead returns the last commit of the served branch, zero if there is none yet.
+func (g *Guard) servedHead() (object.ID, error) {
 	if g.err != nil || g.branch == "" {
 		return g.commit, g.err
 	}
@@ -101,7 +101,7 @@ func (g *Guard) Rules(ctx context.Context, user User, at compare.Side) (*Rules, 
 	if user.Owner {
 		return New(user, at.Objects), nil
 	}
-	head, err := g.head()
+	head, err := g.servedHead()
 	if err != nil {
 		return nil, err
 	}
@@ -111,14 +111,14 @@ func (g *Guard) Rules(ctx context.Context, user User, at compare.Side) (*Rules, 
 	}
 	r := New(user, at.Objects, at.Tree, present)
 	r.top, r.recent = g.top, g.recent
-	r.later, err = g.past.later(ctx, head, at.Commit)
+	r.later, err = g.past.laterRules(ctx, head, at.Commit)
 	return r, err
 }
 
 // Warm reads the rules of all history of the served branch, so that no request has to wait
 // for them.
 func (g *Guard) Warm(ctx context.Context) error {
-	head, err := g.head()
+	head, err := g.servedHead()
 	if err != nil || head.IsZero() {
 		return err
 	}
@@ -129,7 +129,7 @@ func (g *Guard) Warm(ctx context.Context) error {
 	if _, err := g.recent.rulesOf(ctx, g.repo.Objects(), present); err != nil { // the most popular tree
 		return err
 	}
-	_, err = g.past.later(ctx, head, object.ID{})
+	_, err = g.past.laterRules(ctx, head, object.ID{})
 	return err
 }
 

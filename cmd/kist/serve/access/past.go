@@ -42,9 +42,9 @@ func newPast(r *kist.Repository, m *memory) *past {
 	return &past{repo: r, memory: m, turn: make(chan struct{}, 1), numbers: map[object.ID]int32{}}
 }
 
-// later returns the different rules of the commits in the history of head that are not in the
+// laterRules returns the different rules of the commits in the history of head that are not in the
 // history of commit. So these commits are later, or beside it. It leaves out the rules of head.
-func (p *past) later(ctx context.Context, head, commit object.ID) ([]*ruleFolder, error) {
+func (p *past) laterRules(ctx context.Context, head, commit object.ID) ([]*ruleFolder, error) {
 	if head.IsZero() || head == commit {
 		return nil, nil
 	}
@@ -56,11 +56,11 @@ func (p *past) later(ctx context.Context, head, commit object.ID) ([]*ruleFolder
 	}
 
 	if head != p.head {
-		top, err := p.add(ctx, head)
+		top, err := p.addHistory(ctx, head)
 		if err != nil {
 			return nil, err
 		}
-		p.head, p.reached, p.answers = head, p.reach(top), map[object.ID][]*ruleFolder{}
+		p.head, p.reached, p.answers = head, p.reachOf(top), map[object.ID][]*ruleFolder{}
 		p.ruled = false
 		for i, reached := range p.reached {
 			rules := p.commits[i].rules
@@ -76,11 +76,11 @@ func (p *past) later(ctx context.Context, head, commit object.ID) ([]*ruleFolder
 
 	var before []bool
 	if !commit.IsZero() {
-		number, err := p.add(ctx, commit)
+		number, err := p.addHistory(ctx, commit)
 		if err != nil {
 			return nil, err
 		}
-		before = p.reach(number)
+		before = p.reachOf(number)
 	}
 	answer := p.rulesExcept(before)
 	if len(p.answers) >= maxAnswers {
@@ -104,8 +104,8 @@ func (p *past) rulesExcept(before []bool) (list []*ruleFolder) {
 	return list
 }
 
-// reach returns, by commit, whether the history of a commit has it.
-func (p *past) reach(number int32) []bool {
+// reachOf returns, by commit, whether the history of a commit has it.
+func (p *past) reachOf(number int32) []bool {
 	reached := make([]bool, number+1)
 	reached[number] = true
 	for i := range slices.Backward(reached) {
@@ -118,8 +118,8 @@ func (p *past) reach(number int32) []bool {
 	return reached
 }
 
-// add returns the number of a commit, after it has added the commit and its history.
-func (p *past) add(ctx context.Context, id object.ID) (int32, error) {
+// addHistory returns the number of a commit, after it has added the commit and its history.
+func (p *past) addHistory(ctx context.Context, id object.ID) (int32, error) {
 	if number, known := p.numbers[id]; known {
 		return number, nil
 	}
@@ -140,7 +140,7 @@ func (p *past) add(ctx context.Context, id object.ID) (int32, error) {
 		return c, links, nil
 	}
 	value := func(id object.ID, c *object.Commit) (int32, error) {
-		out, err := p.commit(ctx, records, id, c)
+		out, err := p.readCommit(ctx, records, id, c)
 		if err != nil {
 			return 0, err
 		}
@@ -150,11 +150,11 @@ func (p *past) add(ctx context.Context, id object.ID) (int32, error) {
 	return graph.Fold(ctx, p.numbers, id, read, value)
 }
 
-// commit returns a commit whose parents were added. C is nil if the commit cannot be read: then
+// readCommit returns a commit whose parents were added. C is nil if the commit cannot be read: then
 // nobody may read anything by its rules.
-func (p *past) commit(ctx context.Context, records *record.Effects, id object.ID, c *object.Commit) (out pastCommit, err error) {
+func (p *past) readCommit(ctx context.Context, records *record.Effects, id object.ID, c *object.Commit) (out pastCommit, err error) {
 	if c == nil {
-		out.rules, err = p.memory.keep(ruleFolder{closed: true})
+		out.rules, err = p.memory.keepFolder(ruleFolder{closed: true})
 		return out, err
 	}
 	for _, parent := range c.Parents {

@@ -55,7 +55,7 @@ type Rules struct {
 
 	mu     sync.Mutex
 	states map[string][]state // by folder: the different states of later
-	hidden map[state]bool     // see [state.hides]
+	hidden map[state]bool     // see [state.hidesBelow]
 }
 
 // ruled has the rules of one tree.
@@ -91,7 +91,9 @@ func New(user User, objects object.Reader, roots ...object.ID) *Rules {
 // MayRead returns nil if the user may read path, and ErrDenied if not. The path need not
 // exist: then the rules of the nearest folder above it count. Any other error means that
 // rules cannot be read, and denies the access, too.
-func (r *Rules) MayRead(ctx context.Context, path string) error { return r.check(ctx, path, false) }
+func (r *Rules) MayRead(ctx context.Context, path string) error {
+	return r.checkAccess(ctx, path, false)
+}
 
 // Readable reports whether the user may read path. The error means that rules cannot be read.
 func (r *Rules) Readable(ctx context.Context, path string) (bool, error) {
@@ -104,7 +106,9 @@ func (r *Rules) Readable(ctx context.Context, path string) (bool, error) {
 
 // MayWrite returns nil if the user may create, change or remove path, and ErrDenied if not.
 // Other errors are those of MayRead.
-func (r *Rules) MayWrite(ctx context.Context, path string) error { return r.check(ctx, path, true) }
+func (r *Rules) MayWrite(ctx context.Context, path string) error {
+	return r.checkAccess(ctx, path, true)
+}
 
 // Open reports whether the user may read and write every path, as the owner of the repository.
 func (r *Rules) Open() bool { return r.user.Owner }
@@ -162,15 +166,15 @@ func (r *Rules) ReadsAll(ctx context.Context, dir string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		states = append(states, state{effective: r.top, in: rules}.at(dir))
+		states = append(states, state{effective: r.top, in: rules}.stateAt(dir))
 	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !slices.ContainsFunc(states, func(s state) bool { return s.closed || s.hides(r.user, r.hidden) }), nil
+	return !slices.ContainsFunc(states, func(s state) bool { return s.closed || s.hidesBelow(r.user, r.hidden) }), nil
 }
 
-func (r *Rules) check(ctx context.Context, path string, write bool) error {
+func (r *Rules) checkAccess(ctx context.Context, path string, write bool) error {
 	if r.user.Owner {
 		return nil
 	}
@@ -178,24 +182,24 @@ func (r *Rules) check(ctx context.Context, path string, write bool) error {
 		return ErrDenied
 	}
 	for i := range r.trees {
-		rule, err := r.trees[i].at(ctx, r.top, path)
+		rule, err := r.trees[i].rulesAt(ctx, r.top, path)
 		if err != nil {
 			return err
 		}
-		if rule.read == nil && r.user.Name == "" || !rule.allow(r.user, write) {
+		if rule.read == nil && r.user.Name == "" || !rule.allowUser(r.user, write) {
 			return ErrDenied
 		}
 	}
 	for _, s := range r.laterAt(path) {
-		if s.closed || !s.allow(r.user, write) {
+		if s.closed || !s.allowUser(r.user, write) {
 			return ErrDenied
 		}
 	}
 	return nil
 }
 
-// allow reports whether the rules do not keep a user from reading, or from writing, too.
-func (a effective) allow(u User, write bool) bool {
+// allowUser reports whether the rules do not keep a user from reading, or from writing, too.
+func (a effective) allowUser(u User, write bool) bool {
 	return (a.read == nil || u.In(*a.read)) && (!write || a.write == nil || u.In(*a.write))
 }
 
@@ -226,7 +230,7 @@ func (r *Rules) laterAt(path string) (list []state) {
 	}
 	seen := map[state]bool{{}: true} // that of a path without rules restricts nothing
 	for _, s := range above {
-		if s = s.enter(name); !seen[s] {
+		if s = s.stateOfChild(name); !seen[s] {
 			seen[s] = true
 			list = append(list, s)
 		}
@@ -234,22 +238,22 @@ func (r *Rules) laterAt(path string) (list []state) {
 	return list
 }
 
-// at returns the rules of a path, given those of the top folder.
-func (t *ruled) at(ctx context.Context, top effective, path string) (effective, error) {
+// rulesAt returns the rules of a path, given those of the top folder.
+func (t *ruled) rulesAt(ctx context.Context, top effective, path string) (effective, error) {
 	if path == "" {
 		return top, nil
 	}
 	dir, name := tree.Split(path)
-	in, err := t.dir(ctx, top, dir)
+	in, err := t.ruledDir(ctx, top, dir)
 	if err != nil {
 		return effective{}, err
 	}
-	found, err := t.below(ctx, in, name)
+	found, err := t.entryBelow(ctx, in, name)
 	return found.effective, err
 }
 
-// dir returns a folder with its rules, from the cache if it is there.
-func (t *ruled) dir(ctx context.Context, top effective, dir string) (folder, error) {
+// ruledDir returns a folder with its rules, from the cache if it is there.
+func (t *ruled) ruledDir(ctx context.Context, top effective, dir string) (folder, error) {
 	if dir == "" {
 		return folder{top, t.root}, nil
 	}
@@ -261,11 +265,11 @@ func (t *ruled) dir(ctx context.Context, top effective, dir string) (folder, err
 	}
 
 	above, name := tree.Split(dir)
-	in, err := t.dir(ctx, top, above)
+	in, err := t.ruledDir(ctx, top, above)
 	if err != nil {
 		return folder{}, err
 	}
-	found, err := t.below(ctx, in, name)
+	found, err := t.entryBelow(ctx, in, name)
 	if err != nil {
 		return folder{}, err
 	}
@@ -278,8 +282,8 @@ func (t *ruled) dir(ctx context.Context, top effective, dir string) (folder, err
 	return found, nil
 }
 
-// below returns an entry of a folder with its rules. A missing entry has those of the folder.
-func (t *ruled) below(ctx context.Context, in folder, name string) (folder, error) {
+// entryBelow returns an entry of a folder with its rules. A missing entry has those of the folder.
+func (t *ruled) entryBelow(ctx context.Context, in folder, name string) (folder, error) {
 	if in.id.IsZero() {
 		return in, nil
 	}
@@ -290,7 +294,7 @@ func (t *ruled) below(ctx context.Context, in folder, name string) (folder, erro
 	if err != nil {
 		return folder{}, err
 	}
-	found := folder{effective: in.over(ruleOf(e.Attrs))}
+	found := folder{effective: in.overridden(ruleOf(e.Attrs))}
 	if tree.IsDir(&e) {
 		found.id = e.Content.ID
 	}

@@ -53,7 +53,7 @@ func (f *ChangeForm) Register(cmd *cobra.Command) {
 	flags.BoolVarP(&f.nul, "null", "z", false, "end paths and commits with NUL, and do not quote paths (with --name-only, --name-status, --numstat)")
 	flags.BoolVarP(&f.renames, "find-renames", "M", false, "find files that were renamed (the default)")
 	flags.BoolVar(&f.noRenames, "no-renames", false, "show a renamed file as one deleted and one added")
-	flags.Func("diff-filter", "show only changes with these `LETTERS` of --name-status; small letters leave them out", f.Filter.add)
+	flags.Func("diff-filter", "show only changes with these `LETTERS` of --name-status; small letters leave them out", f.Filter.addLetters)
 	f.Filter.pickaxe.register(cmd)
 	flags.BoolVarP(&f.Reverse, "reverse-diff", "R", false, "show the changes from the new version to the old one")
 	flags.BoolVarP(&f.Lines.allSpace, "ignore-all-space", "w", false, "ignore white space in lines")
@@ -78,7 +78,7 @@ func (f *ChangeForm) Settle(env *cli.Env, fallback func(*ChangeForm)) error {
 		env.Global.Color = "always" // as in git
 	}
 	f.renames = !f.noRenames
-	if err := f.Filter.compile(); err != nil {
+	if err := f.Filter.compilePattern(); err != nil {
 		return err
 	}
 	if !f.Wanted() && !f.none {
@@ -98,16 +98,16 @@ func (f *ChangeForm) Wanted() bool {
 	return f.Patch || f.Stat || f.shortStat || f.numStat || f.nameOnly || f.nameStatus
 }
 
-// end returns the end of a line for programs.
-func (f *ChangeForm) end() string {
+// lineEnd returns the end of a line for programs.
+func (f *ChangeForm) lineEnd() string {
 	if f.nul {
 		return "\x00"
 	}
 	return "\n"
 }
 
-// text returns how texts are compared.
-func (f *ChangeForm) text() tree.TextOptions {
+// textOptions returns how texts are compared.
+func (f *ChangeForm) textOptions() tree.TextOptions {
 	o := tree.TextOptions{Context: f.Context, Blank: f.Lines.blank}
 	switch {
 	case f.Lines.allSpace:
@@ -128,8 +128,8 @@ type letterFilter struct {
 	pickaxe
 }
 
-// add adds a value of --diff-filter.
-func (f *letterFilter) add(text string) error {
+// addLetters adds a value of --diff-filter.
+func (f *letterFilter) addLetters(text string) error {
 	for _, letter := range text {
 		switch {
 		case letter == '*':
@@ -148,8 +148,8 @@ func (f *letterFilter) add(text string) error {
 // Set reports whether there is a filter.
 func (f letterFilter) Set() bool { return f.axe != nil || f.only+f.without != "" || f.all }
 
-// of returns the selected changes.
-func (f letterFilter) of(changes []compare.Change) []compare.Change {
+// selectChanges returns the selected changes.
+func (f letterFilter) selectChanges(changes []compare.Change) []compare.Change {
 	left := func(c compare.Change) bool {
 		return f.only != "" && !strings.Contains(f.only, c.Status()) || strings.Contains(f.without, c.Status())
 	}
@@ -249,7 +249,7 @@ func (w Work) String() string {
 
 func (c *Comparison) showJSON(ctx context.Context, changes []compare.Change) error {
 	for _, change := range changes {
-		v, err := c.json(ctx, change)
+		v, err := c.changeJSON(ctx, change)
 		if err != nil {
 			return err
 		}
@@ -258,9 +258,9 @@ func (c *Comparison) showJSON(ctx context.Context, changes []compare.Change) err
 	return nil
 }
 
-// json describes a change. Contents are read only for lines and ranges: not with
+// changeJSON describes a change. Contents are read only for lines and ranges: not with
 // --name-only and --name-status.
-func (c *Comparison) json(ctx context.Context, change compare.Change) (jsonform.Change, error) {
+func (c *Comparison) changeJSON(ctx context.Context, change compare.Change) (jsonform.Change, error) {
 	v := jsonform.Change{
 		AtPath: jsonform.NewPath(change.Path), Status: change.Status(),
 		From: change.From, FromRaw: jsonform.Raw(change.From), Similarity: change.Similarity,
@@ -280,7 +280,7 @@ func (c *Comparison) json(ctx context.Context, change compare.Change) (jsonform.
 		}
 	}
 
-	n, err := c.counts(ctx, change)
+	n, err := c.countLines(ctx, change)
 	if err != nil {
 		return v, err
 	}
@@ -294,6 +294,6 @@ func (c *Comparison) json(ctx context.Context, change compare.Change) (jsonform.
 		return v, nil
 	}
 	v.Binary = true
-	v.Ranges, err = c.ranges(ctx, change)
+	v.Ranges, err = c.changedRanges(ctx, change)
 	return v, err
 }

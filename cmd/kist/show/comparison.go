@@ -24,12 +24,12 @@ type Comparison struct {
 
 // NewComparison returns a comparison without its two sides.
 func NewComparison(env *cli.Env, r *kist.Repository, form *ChangeForm) *Comparison {
-	o := compare.Comparison{Repo: r, Renames: form.renames, Text: form.text(), Losses: env.Repo.Lost.BeginFolders}
+	o := compare.Comparison{Repo: r, Renames: form.renames, Text: form.textOptions(), Losses: env.Repo.Lost.BeginFolders}
 	return &Comparison{Comparison: o, Env: env, Form: form}
 }
 
-// filtered returns the changes that --diff-filter, -S and -G select among those of [selected].
-func (c *Comparison) filtered(ctx context.Context, list pathspec.List) ([]compare.Change, error) {
+// filterChanges returns the changes that --diff-filter, -S and -G select among those of Selected.
+func (c *Comparison) filterChanges(ctx context.Context, list pathspec.List) ([]compare.Change, error) {
 	changes, err := c.Selected(ctx, list)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *Comparison) Show(ctx context.Context, changes []compare.Change) error {
 			return err
 		}
 		if f.Patch && len(all) > 0 {
-			c.Env.Printf("%s", f.end())
+			c.Env.Printf("%s", f.lineEnd())
 		}
 	}
 	if !f.Patch {
@@ -75,12 +75,12 @@ func (c *Comparison) Show(ctx context.Context, changes []compare.Change) error {
 
 // showName prints a line of --name-only or --name-status.
 func (c *Comparison) showName(change compare.Change) {
-	fields := []string{c.quoted(shownPath(change))}
+	fields := []string{c.quotePath(shownPath(change))}
 	if c.Form.nameStatus {
 		letter := change.Status()
 		if change.From != "" {
 			letter += fmt.Sprintf("%03d", change.Similarity)
-			fields = append([]string{c.quoted(change.From)}, fields...)
+			fields = append([]string{c.quotePath(change.From)}, fields...)
 		}
 		fields = append([]string{letter}, fields...)
 	}
@@ -91,8 +91,8 @@ func (c *Comparison) showName(change compare.Change) {
 	}
 }
 
-// quoted returns a path in quotes if it needs them, and unchanged with -z.
-func (c *Comparison) quoted(path string) string {
+// quotePath returns a path in quotes if it needs them, and unchanged with -z.
+func (c *Comparison) quotePath(path string) string {
 	if c.Form.nul {
 		return path
 	}

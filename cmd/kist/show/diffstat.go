@@ -22,7 +22,7 @@ type counts struct {
 	unmerged       bool
 }
 
-func (c *Comparison) counts(ctx context.Context, change compare.Change) (counts, error) {
+func (c *Comparison) countLines(ctx context.Context, change compare.Change) (counts, error) {
 	n := counts{name: renamed(change), note: AttrNote(change.Old, change.New), unmerged: change.Unmerged}
 	if change.Unmerged {
 		return n, nil
@@ -32,7 +32,7 @@ func (c *Comparison) counts(ctx context.Context, change compare.Change) (counts,
 		return n, fmt.Errorf("compare %s: %w", cli.QuoteArg(change.Path), err)
 	}
 	if isText {
-		n.added, n.removed = tree.CountLines(t.Old, t.New, c.Form.text())
+		n.added, n.removed = tree.CountLines(t.Old, t.New, c.Form.textOptions())
 		return n, nil
 	}
 	n.binary = true
@@ -83,7 +83,7 @@ func (c *Comparison) showStat(ctx context.Context, changes []compare.Change) err
 	list := make([]counts, len(changes))
 	for i, change := range changes {
 		var err error
-		if list[i], err = c.counts(ctx, change); err != nil {
+		if list[i], err = c.countLines(ctx, change); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (c *Comparison) printStat(list []counts) {
 			c.Env.Printf(" %s%s | %*s %s -> %s bytes%s\n", name, pad, w.number, "Bin",
 				c.Env.Paint(cli.Red, strconv.FormatUint(n.before, 10)), c.Env.Paint(cli.Green, strconv.FormatUint(n.after, 10)), n.note)
 		default:
-			plus, minus := w.bars(n.added, n.removed)
+			plus, minus := w.barLengths(n.added, n.removed)
 			line := fmt.Sprintf(" %s%s | %*d %s%s", name, pad, w.number, n.added+n.removed,
 				c.Env.Paint(cli.Green, strings.Repeat("+", plus)), c.Env.Paint(cli.Red, strings.Repeat("-", minus)))
 			c.Env.Printf("%s\n", strings.TrimRight(line, " ")+n.note)
@@ -205,8 +205,8 @@ func (c *Comparison) statWidths(list []counts) statWidths {
 	return w
 }
 
-// bars returns the numbers of signs for added and removed lines.
-func (w statWidths) bars(added, removed int) (plus, minus int) {
+// barLengths returns the numbers of signs for added and removed lines.
+func (w statWidths) barLengths(added, removed int) (plus, minus int) {
 	if w.graph >= w.most {
 		return added, removed
 	}

@@ -140,8 +140,8 @@ type printed struct {
 	signed      *sshsig.Result
 }
 
-// message returns the first paragraph of the message as one line, and the rest.
-func (t *printed) message() (title, body string) {
+// splitMessage returns the first paragraph of the message as one line, and the rest.
+func (t *printed) splitMessage() (title, body string) {
 	if !t.split {
 		t.title, t.body = log.SplitMessage(t.Safe(t.Commit.Message))
 		t.split = true
@@ -149,8 +149,8 @@ func (t *printed) message() (title, body string) {
 	return t.title, t.body
 }
 
-// date returns the time of a stamp.
-func (t *printed) date(s object.Stamp) string {
+// formatDate returns the time of a stamp.
+func (t *printed) formatDate(s object.Stamp) string {
 	form := t.Date
 	if t.Format.short && !t.HasDate {
 		form, _ = refs.ParseDateForm("short")
@@ -158,8 +158,8 @@ func (t *printed) date(s object.Stamp) string {
 	return form.Format(s.When(), t.Now)
 }
 
-// person returns a name and an address.
-func (t *printed) person(s object.Stamp) string { return t.Safe(s.Name + " <" + s.Email + ">") }
+// formatPerson returns a name and an address.
+func (t *printed) formatPerson(s object.Stamp) string { return t.Safe(s.Name + " <" + s.Email + ">") }
 
 // Escape sequences of colours.
 const (
@@ -167,8 +167,8 @@ const (
 	commitText = "\x1b[33m"
 )
 
-// paint appends text, in a colour if colours are wanted.
-func (t *printed) paint(b []byte, color, text string) []byte {
+// appendPainted appends text, in a colour if colours are wanted.
+func (t *printed) appendPainted(b []byte, color, text string) []byte {
 	if !t.Color || text == "" {
 		return append(b, text...)
 	}
@@ -193,23 +193,23 @@ func (t *printed) appendNamed(b []byte) []byte {
 	if t.Abbrev {
 		id = t.ID.Short()
 	}
-	b = t.paint(b, commitText, head+id)
+	b = t.appendPainted(b, commitText, head+id)
 	if t.Named {
-		b = t.names(b, t.Color, true)
+		b = t.appendNames(b, t.Color, true)
 	}
 	b = append(b, notes.Marks...)
 	if name == Oneline {
 		b = append(b, ' ')
 		if t.Reflog != nil {
-			return append(b, t.selector(true)+": "+t.Safe(t.Reflog.Reason)...)
+			return append(b, t.moveName(true)+": "+t.Safe(t.Reflog.Reason)...)
 		}
-		title, _ := t.message()
+		title, _ := t.splitMessage()
 		return append(b, title...)
 	}
 
 	line := func(text string) { b = append(append(b, '\n'), text...) }
 	if t.Reflog != nil {
-		line("Reflog: " + t.selector(true) + " (" + t.Safe(t.Reflog.Who.Name+" <"+t.Reflog.Who.Email+">") + ")")
+		line("Reflog: " + t.moveName(true) + " (" + t.Safe(t.Reflog.Who.Name+" <"+t.Reflog.Who.Email+">") + ")")
 		line("Reflog message: " + t.Safe(t.Reflog.Reason))
 	}
 	if name == "raw" {
@@ -226,20 +226,20 @@ func (t *printed) appendNamed(b []byte) []byte {
 	for _, note := range notes.Above {
 		line(note)
 	}
-	t.people(name, line)
+	t.writePeople(name, line)
 	for _, note := range notes.Below {
 		line(note)
 	}
 	return t.appendMessage(b, name)
 }
 
-// people passes the lines with author, committer and dates to line.
-func (t *printed) people(format string, line func(string)) {
-	author, committer := t.person(t.Author), t.person(t.Committer)
+// writePeople passes the lines with author, committer and dates to line.
+func (t *printed) writePeople(format string, line func(string)) {
+	author, committer := t.formatPerson(t.Author), t.formatPerson(t.Committer)
 	switch format {
 	case "medium":
 		line("Author: " + author)
-		line("Date:   " + t.date(t.Author))
+		line("Date:   " + t.formatDate(t.Author))
 	case "short":
 		line("Author: " + author)
 	case "full":
@@ -247,9 +247,9 @@ func (t *printed) people(format string, line func(string)) {
 		line("Commit: " + committer)
 	case "fuller":
 		line("Author:     " + author)
-		line("AuthorDate: " + t.date(t.Author))
+		line("AuthorDate: " + t.formatDate(t.Author))
 		line("Commit:     " + committer)
-		line("CommitDate: " + t.date(t.Committer))
+		line("CommitDate: " + t.formatDate(t.Committer))
 	case "raw":
 		raw, _ := refs.ParseDateForm("raw")
 		line("author " + author + " " + raw.Format(t.Author.When(), t.Now))
@@ -294,8 +294,8 @@ func expandTabs(line string) string {
 	}
 }
 
-// selector returns the name of the move of a ref, as in HEAD@{1}.
-func (t *printed) selector(short bool) string {
+// moveName returns the name of the move of a ref, as in HEAD@{1}.
+func (t *printed) moveName(short bool) string {
 	name := t.Reflog.Ref
 	if short {
 		name = shortName(name)
@@ -317,9 +317,9 @@ func shortName(name string) string {
 	return name
 }
 
-// names appends the names of the commit, separated by commas. If enclosed is set, they are
+// appendNames appends the names of the commit, separated by commas. If enclosed is set, they are
 // in parentheses after a space.
-func (t *printed) names(b []byte, color, enclosed bool) []byte {
+func (t *printed) appendNames(b []byte, color, enclosed bool) []byte {
 	list := t.Names[t.ID]
 	if len(list) == 0 {
 		return b

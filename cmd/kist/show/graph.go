@@ -99,41 +99,41 @@ type row struct {
 	colors []cli.Style
 }
 
-func (r *row) put(column int, sign byte, color cli.Style) {
+func (r *row) putSign(column int, sign byte, color cli.Style) {
 	for len(r.signs) <= column {
 		r.signs, r.colors = append(r.signs, ' '), append(r.colors, "")
 	}
 	r.signs[column], r.colors[column] = sign, color
 }
 
-// straight returns a row in which all lanes go straight down, except one (-1: none).
-func (g *graph) straight(without int) *row {
+// straightRow returns a row in which all lanes go straight down, except one (-1: none).
+func (g *graph) straightRow(without int) *row {
 	r := &row{}
 	for i, l := range g.Lanes {
 		if i != without {
-			r.put(2*i, '|', l.color)
+			r.putSign(2*i, '|', l.color)
 		}
 	}
 	return r
 }
 
-// moving returns a row in which the lanes to the right of an ended one move left by one.
-func (g *graph) moving(ended int) *row {
+// rowOfMove returns a row in which the lanes to the right of an ended one move left by one.
+func (g *graph) rowOfMove(ended int) *row {
 	r := &row{}
 	for i, l := range g.Lanes {
 		if i < ended {
-			r.put(2*i, '|', l.color)
+			r.putSign(2*i, '|', l.color)
 		} else if i > ended {
-			r.put(2*i-1, '/', l.color)
+			r.putSign(2*i-1, '/', l.color)
 		}
 	}
 	return r
 }
 
-// moved returns the row below [graph.moving].
-func (g *graph) moved(ended int) *row {
+// rowAfterMove returns the row below [graph.rowOfMove].
+func (g *graph) rowAfterMove(ended int) *row {
 	after := graph{Lanes: slices.Delete(slices.Clone(g.Lanes), ended, ended+1)}
-	return after.straight(-1)
+	return after.straightRow(-1)
 }
 
 // Commit returns the rows to the left of a commit's lines of text: its own row, and
@@ -142,10 +142,10 @@ func (g *graph) Commit(id object.ID, next []object.ID) (rows []string, rest stri
 	at := slices.IndexFunc(g.Lanes, func(l lane) bool { return l.id == id })
 	if at < 0 {
 		at = len(g.Lanes)
-		g.Lanes = append(g.Lanes, lane{id, g.color()})
+		g.Lanes = append(g.Lanes, lane{id, g.newColor()})
 	}
-	own := g.straight(at)
-	own.put(2*at, '*', "")
+	own := g.straightRow(at)
+	own.putSign(2*at, '*', "")
 	drawn := []*row{own}
 
 	var fresh []object.ID // commits that have no lane yet
@@ -161,34 +161,34 @@ func (g *graph) Commit(id object.ID, next []object.ID) (rows []string, rest stri
 	right := slices.IndexFunc(joined, func(i int) bool { return i > at })
 	switch {
 	case len(fresh) > 0:
-		drawn = append(drawn, g.join(at, joined, false)...)
+		drawn = append(drawn, g.joinLanes(at, joined, false)...)
 		g.Lanes[at].id = fresh[0]
 		for i, id := range fresh[1:] {
-			drawn = append(drawn, g.branch(at+1+i, id))
+			drawn = append(drawn, g.addLane(at+1+i, id))
 		}
 	case right >= 0: // the lane at the right ends, and this one leads to its commit
 		other := joined[right]
-		drawn = append(drawn, g.join(at, slices.Delete(joined, right, right+1), false)...)
+		drawn = append(drawn, g.joinLanes(at, slices.Delete(joined, right, right+1), false)...)
 		g.Lanes[at].id = g.Lanes[other].id
-		drawn = append(drawn, g.join(other, []int{at}, true)...)
+		drawn = append(drawn, g.joinLanes(other, []int{at}, true)...)
 	default:
-		drawn = append(drawn, g.join(at, joined, true)...)
+		drawn = append(drawn, g.joinLanes(at, joined, true)...)
 	}
 
-	last := g.straight(-1)
+	last := g.straightRow(-1)
 	width := len(last.signs)
 	for _, r := range drawn {
 		width = max(width, len(r.signs))
 	}
 	for _, r := range drawn {
-		rows = append(rows, g.text(r, width))
+		rows = append(rows, g.rowText(r, width))
 	}
-	return rows, g.text(last, width)
+	return rows, g.rowText(last, width)
 }
 
-// join returns the rows in which lines lead from one lane to others. If the lane ends, the
+// joinLanes returns the rows in which lines lead from one lane to others. If the lane ends, the
 // others are at its left, and the lanes at its right close the gap.
-func (g *graph) join(at int, lanes []int, ends bool) []*row {
+func (g *graph) joinLanes(at int, lanes []int, ends bool) []*row {
 	far := slices.ContainsFunc(lanes, func(to int) bool { return to < at-1 || to > at+1 })
 	gap := ends && at < len(g.Lanes)-1
 	without := -1
@@ -199,19 +199,19 @@ func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	var rows []*row
 	switch {
 	case gap:
-		rows = append(rows, g.moving(at))
+		rows = append(rows, g.rowOfMove(at))
 	case len(lanes) > 0:
-		rows = append(rows, g.straight(without))
+		rows = append(rows, g.straightRow(without))
 	}
 	if far {
-		rows = append(rows, g.straight(without))
+		rows = append(rows, g.straightRow(without))
 	}
 	if far && gap {
-		rows[1] = g.moved(at)
+		rows[1] = g.rowAfterMove(at)
 	}
 
 	for _, to := range lanes {
-		g.line(rows, at, to)
+		g.drawLine(rows, at, to)
 	}
 	if ends {
 		g.Lanes = slices.Delete(g.Lanes, at, at+1)
@@ -219,46 +219,46 @@ func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	return rows
 }
 
-// line draws a line from one lane to another. The first row has the line up to the
+// drawLine draws a line from one lane to another. The first row has the line up to the
 // neighbour of the other lane, the second row its last sign.
-func (g *graph) line(rows []*row, from, to int) {
+func (g *graph) drawLine(rows []*row, from, to int) {
 	color := g.Lanes[to].color
 	sign, step := byte('\\'), 1
 	if to < from {
 		sign, step = '/', -1
 	}
-	rows[0].put(2*from+step, sign, color)
+	rows[0].putSign(2*from+step, sign, color)
 	for column := 2*from + 3*step; (2*to-step-column)*step > 0; column += 2 * step {
-		rows[0].put(column, '_', color)
+		rows[0].putSign(column, '_', color)
 	}
 	if to != from+step {
-		rows[1].put(2*to-step, sign, color)
+		rows[1].putSign(2*to-step, sign, color)
 	}
 }
 
-// branch begins a lane at a place. It returns the row in which the new lane leaves the one
+// addLane begins a lane at a place. It returns the row in which the new lane leaves the one
 // at its left, and the lanes at its right make room.
-func (g *graph) branch(at int, id object.ID) *row {
+func (g *graph) addLane(at int, id object.ID) *row {
 	r := &row{}
 	for i, l := range g.Lanes[:at] {
-		r.put(2*i, '|', l.color)
+		r.putSign(2*i, '|', l.color)
 	}
-	g.Lanes = slices.Insert(g.Lanes, at, lane{id, g.color()})
+	g.Lanes = slices.Insert(g.Lanes, at, lane{id, g.newColor()})
 	for i := at; i < len(g.Lanes); i++ {
-		r.put(2*i-1, '\\', g.Lanes[i].color)
+		r.putSign(2*i-1, '\\', g.Lanes[i].color)
 	}
 	return r
 }
 
-// color returns the colour of a new lane.
-func (g *graph) color() cli.Style {
+// newColor returns the colour of a new lane.
+func (g *graph) newColor() cli.Style {
 	color := g.next
 	g.next = graphColors[(slices.Index(graphColors, color)+1)%len(graphColors)]
 	return color
 }
 
-// text returns a row and a space, padded to a width.
-func (g *graph) text(r *row, width int) string {
+// rowText returns a row and a space, padded to a width.
+func (g *graph) rowText(r *row, width int) string {
 	var b strings.Builder
 	for i, sign := range r.signs {
 		if sign := string(sign); r.colors[i] == "" {

@@ -86,8 +86,8 @@ func RegisterDate(env *cli.Env, cmd *cobra.Command, form *refs.DateForm) {
 	cli.Propose(env, cmd, "date", cli.OneOf("default", "iso", "iso-strict", "rfc", "short", "relative", "human", "unix", "raw", "local"))
 }
 
-// printer returns the printer of commits in this form.
-func (f *CommitForm) printer(ctx context.Context, env *cli.Env, r *kist.Repository) (*Printer, error) {
+// newPrinter returns the printer of commits in this form.
+func (f *CommitForm) newPrinter(ctx context.Context, env *cli.Env, r *kist.Repository) (*Printer, error) {
 	p := &Printer{
 		Format: f.Format, Date: f.date, HasDate: env.Cmd.Flags().Changed("date"), Now: env.Now(),
 		Color: env.Colored(env.Terminal.Stdout), Abbrev: f.abbrev || !f.full && narrow(env), Safe: cli.Printable,

@@ -38,13 +38,13 @@ type CommitPrinter struct {
 }
 
 func NewCommitPrinter(ctx context.Context, env *cli.Env, r *kist.Repository, form *ChangeForm, commits *CommitForm) (*CommitPrinter, error) {
-	text, err := commits.printer(ctx, env, r)
+	text, err := commits.newPrinter(ctx, env, r)
 	if err != nil {
 		return nil, err
 	}
 	p := &CommitPrinter{Env: env, Repo: r, form: form, Text: text}
 	text.Signed = commits.signed
-	p.Text.Notes = p.notes
+	p.Text.Notes = p.remarksOn
 	p.Records, err = r.RecordViewOrEmpty()
 	return p, err
 }
@@ -64,17 +64,17 @@ type LoggedJSON struct {
 	Lines []hunkJSON `json:"line_changes,omitempty" doc:"with -L, the changes of the lines"`
 }
 
-// filters reports whether only commits with certain changes are printed.
-func (p *CommitPrinter) filters() bool { return p.form.Filter.Set() }
+// filtersByChanges reports whether only commits with certain changes are printed.
+func (p *CommitPrinter) filtersByChanges() bool { return p.form.Filter.Set() }
 
 // Print prints a commit, unless the options select only changes that it does not have.
 func (p *CommitPrinter) Print(ctx context.Context, c log.Logged) (shown bool, err error) {
-	cmp, changes, err := p.changes(ctx, c)
+	cmp, changes, err := p.shownChanges(ctx, c)
 	cmp.lines = c.Lines
 	if err != nil {
 		return false, fmt.Errorf("commit %s: %w", c.ID.Short(), err)
 	}
-	if p.filters() && len(changes) == 0 {
+	if p.filtersByChanges() && len(changes) == 0 {
 		return false, nil
 	}
 	if !p.form.Wanted() {
@@ -88,7 +88,7 @@ func (p *CommitPrinter) Print(ctx context.Context, c log.Logged) (shown bool, er
 		return true, p.printGraph(ctx, c, cmp, changes)
 	}
 
-	end, format := p.form.end(), p.Text.Format
+	end, format := p.form.lineEnd(), p.Text.Format
 	if p.Printed && !format.Ended() {
 		p.Env.Printf("%s", end)
 	}
@@ -109,14 +109,14 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 		out.Held = newHeldJSON(*c.Held)
 	}
 	if p.Text.Signed {
-		out.Signature = jsonform.NewSignature(p.check(c.ID))
+		out.Signature = jsonform.NewSignature(p.checkSignature(c.ID))
 	}
 	if cmp.note != "" {
 		out.Since = cmp.Old.Commit
 	}
 	out.Lines = newHunksJSON(c.Lines)
 	for _, change := range changes {
-		v, err := cmp.json(ctx, change)
+		v, err := cmp.changeJSON(ctx, change)
 		if err != nil {
 			return err
 		}
@@ -126,8 +126,8 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 	return nil
 }
 
-// notes returns kist's remarks on a commit.
-func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
+// remarksOn returns kist's remarks on a commit.
+func (p *CommitPrinter) remarksOn(c log.Logged) (n Notes) {
 	if c.Expired != nil {
 		n.Marks += " " + p.Env.Paint(cli.Red, "(expired)")
 	}
@@ -144,7 +144,7 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 		n.Above = append(n.Above, "Held:   "+HeldText(p.Env, *c.Held))
 	}
 	if p.Text.Signed {
-		n.Above = append(n.Above, "Signed: "+SignatureText(p.Env, p.check(c.ID)))
+		n.Above = append(n.Above, "Signed: "+SignatureText(p.Env, p.checkSignature(c.ID)))
 	}
 	if p.note != "" {
 		n.Above = append(n.Above, "Changes: "+p.note)
@@ -155,8 +155,8 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 	return n
 }
 
-// check returns the result of the check of a commit's signature.
-func (p *CommitPrinter) check(commit object.ID) sshsig.Result {
+// checkSignature returns the result of the check of a commit's signature.
+func (p *CommitPrinter) checkSignature(commit object.ID) sshsig.Result {
 	return p.Text.Signature(object.Key{Kind: object.KindCommit, ID: commit})
 }
 
@@ -194,13 +194,13 @@ func (p *CommitPrinter) printChanges(ctx context.Context, cmp *Comparison, chang
 	return cmp.Show(ctx, changes)
 }
 
-// changes returns the changes of a commit, or none if they are not to be shown. As in
+// shownChanges returns the changes of a commit, or none if they are not to be shown. As in
 // git, log skips merges without --first-parent. An expired commit has no changes. For an
 // expired parent, see [log.Before].
-func (p *CommitPrinter) changes(ctx context.Context, c log.Logged) (*Comparison, []compare.Change, error) {
+func (p *CommitPrinter) shownChanges(ctx context.Context, c log.Logged) (*Comparison, []compare.Change, error) {
 	merge := len(c.Parents) > 1
 	cmp := NewComparison(p.Env, p.Repo, p.form)
-	if !p.form.Wanted() && !p.filters() || c.Lines != nil || merge && !p.FirstParent && !p.Show || c.Expired != nil {
+	if !p.form.Wanted() && !p.filtersByChanges() || c.Lines != nil || merge && !p.FirstParent && !p.Show || c.Expired != nil {
 		return cmp, nil, nil
 	}
 	views := make([]compare.Side, max(len(c.Parents), 1))
@@ -231,17 +231,17 @@ func (p *CommitPrinter) changes(ctx context.Context, c log.Logged) (*Comparison,
 			changes, err = cmp.Sift(ctx, changes)
 		}
 	} else {
-		changes, err = cmp.filtered(ctx, p.Paths)
+		changes, err = cmp.filterChanges(ctx, p.Paths)
 	}
 	if err != nil || !merge || p.FirstParent || !p.form.Patch {
 		return cmp, changes, err
 	}
-	changes, err = p.own(ctx, cmp, changes, views[1:])
+	changes, err = p.ownChanges(ctx, cmp, changes, views[1:])
 	return cmp, changes, err
 }
 
-// own returns the changes of a merge itself: files that also differ from its other parents.
-func (p *CommitPrinter) own(ctx context.Context, cmp *Comparison, changes []compare.Change, others []compare.Side) ([]compare.Change, error) {
+// ownChanges returns the changes of a merge itself: files that also differ from its other parents.
+func (p *CommitPrinter) ownChanges(ctx context.Context, cmp *Comparison, changes []compare.Change, others []compare.Side) ([]compare.Change, error) {
 	for _, view := range others {
 		to := *cmp
 		if p.form.Reverse {

@@ -39,8 +39,8 @@ func parsePadding(text string) (*padding, int) {
 	return &padding{m[1], m[2] != "", width, m[4]}, len(m[0])
 }
 
-// append appends text, padded.
-func (p *padding) append(b []byte, text string) []byte {
+// appendPadded appends text, padded.
+func (p *padding) appendPadded(b []byte, text string) []byte {
 	width, n := p.width, Width(text)
 	if p.column {
 		width -= Width(string(b[bytes.LastIndexByte(b, '\n')+1:]))
@@ -54,7 +54,7 @@ func (p *padding) append(b []byte, text string) []byte {
 		align = ">"
 	}
 	if n > width {
-		return append(b, p.shortened(text, n, width)...)
+		return append(b, p.shortenText(text, n, width)...)
 	}
 	left := 0
 	switch align {
@@ -68,8 +68,8 @@ func (p *padding) append(b []byte, text string) []byte {
 	return append(b, strings.Repeat(" ", width-n-left)...)
 }
 
-// shortened returns a text of n columns, cut to width columns. Two dots stand for the rest.
-func (p *padding) shortened(text string, n, width int) string {
+// shortenText returns a text of n columns, cut to width columns. Two dots stand for the rest.
+func (p *padding) shortenText(text string, n, width int) string {
 	at := max(width-2, 0)
 	switch p.cut {
 	case "":

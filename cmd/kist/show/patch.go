@@ -54,7 +54,7 @@ func (c *Comparison) showFilePatch(ctx context.Context, change compare.Change) e
 	}
 	oldName, newName := c.PatchNames(change)
 	if isText {
-		c.printPatch(tree.Unified(LineName(oldName), LineName(newName), t.Old, t.New, c.Form.text()))
+		c.printPatch(tree.Unified(LineName(oldName), LineName(newName), t.Old, t.New, c.Form.textOptions()))
 		return nil
 	}
 	c.Env.Printf("Binary files %s and %s differ\n", cli.QuotePath(oldName), cli.QuotePath(newName))
@@ -94,8 +94,8 @@ func (c *Comparison) folderLine(change compare.Change) string {
 	return strings.Join(append(lines, c.MetadataLines(old, new)...), ", ")
 }
 
-// time returns the modification time of an entry.
-func (c *Comparison) time(e *object.Entry) string {
+// entryTime returns the modification time of an entry.
+func (c *Comparison) entryTime(e *object.Entry) string {
 	at, _ := e.Modified()
 	return object.Writable(at.In(c.Env.Now().Location())).Format("2006-01-02 15:04:05.999999999 -0700")
 }
@@ -145,13 +145,13 @@ func (c *Comparison) MetadataLines(old, new *object.Entry) (lines []string) {
 		lines = append(lines, "a hard link of other files")
 	}
 	if old.MTime != new.MTime {
-		lines = append(lines, fmt.Sprintf("time %s → %s", c.time(old), c.time(new)))
+		lines = append(lines, fmt.Sprintf("time %s → %s", c.entryTime(old), c.entryTime(new)))
 	}
 	return lines
 }
 
-// prefixes returns git's prefixes of the names of the two sides.
-func (c *Comparison) prefixes() (old, new string) {
+// sidePrefixes returns git's prefixes of the names of the two sides.
+func (c *Comparison) sidePrefixes() (old, new string) {
 	if c.Form.Reverse {
 		return "b/", "a/"
 	}
@@ -160,7 +160,7 @@ func (c *Comparison) prefixes() (old, new string) {
 
 // PatchNames returns the names of the two sides of a change.
 func (c *Comparison) PatchNames(change compare.Change) (old, new string) {
-	old, new = c.prefixes()
+	old, new = c.sidePrefixes()
 	old, new = old+change.Source(), new+change.Path
 	if change.Old == nil {
 		old = noFile
@@ -183,7 +183,7 @@ func LineName(name string) string {
 
 // Header returns the lines above the changed lines of a file.
 func (c *Comparison) Header(change compare.Change) []string {
-	a, b := c.prefixes()
+	a, b := c.sidePrefixes()
 	lines := []string{"diff --git " + cli.QuotePath(a+change.Source()) + " " + cli.QuotePath(b+change.Path)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	old, new := change.Old, change.New
@@ -299,7 +299,7 @@ func (c *Comparison) wordStyle() tree.WordStyle {
 
 // printRanges prints the ranges of bytes that differ in a binary file.
 func (c *Comparison) printRanges(ctx context.Context, change compare.Change) error {
-	ranges, err := c.ranges(ctx, change)
+	ranges, err := c.changedRanges(ctx, change)
 	if err != nil {
 		return err
 	}
@@ -320,9 +320,9 @@ func (c *Comparison) printRanges(ctx context.Context, change compare.Change) err
 	return nil
 }
 
-// ranges returns the ranges of bytes that differ, in whole chunks. It returns none if a list
+// changedRanges returns the ranges of bytes that differ, in whole chunks. It returns none if a list
 // of chunks was purged or lost.
-func (c *Comparison) ranges(ctx context.Context, change compare.Change) ([]tree.Range, error) {
+func (c *Comparison) changedRanges(ctx context.Context, change compare.Change) ([]tree.Range, error) {
 	side := func(e *object.Entry) object.Entry {
 		if e == nil {
 			return object.Entry{}

@@ -31,8 +31,8 @@ func (x *pickaxe) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("pickaxe", "pickaxe-grep")
 }
 
-// compile compiles the options.
-func (x *pickaxe) compile() error {
+// compilePattern compiles the options.
+func (x *pickaxe) compilePattern() error {
 	pattern := x.lines + x.text
 	if pattern == "" {
 		return nil
@@ -57,5 +57,5 @@ func (c *Comparison) Sift(ctx context.Context, changes []compare.Change) ([]comp
 			return nil, err
 		}
 	}
-	return c.Form.Filter.of(changes), nil
+	return c.Form.Filter.selectChanges(changes), nil
 }

@@ -28,7 +28,7 @@ func appendItems(b []byte, items []item, t *printed) []byte {
 		it := &items[i]
 		from := len(b)
 		if it.pad != nil {
-			b = it.pad.append(b, string(appendItems(nil, it.inner, t)))
+			b = it.pad.appendPadded(b, string(appendItems(nil, it.inner, t)))
 		} else {
 			b = it.write(b, t)
 		}
@@ -60,36 +60,36 @@ func compile(text string) ([]item, uses, error) {
 	c := compiler{items: []item{}}
 	for text != "" {
 		before, after, found := strings.Cut(text, "%")
-		c.literal(before)
+		c.addLiteral(before)
 		if !found {
 			break
 		}
 		if strings.HasPrefix(after, "%") {
-			c.literal("%")
+			c.addLiteral("%")
 			text = after[1:]
 			continue
 		}
-		n, err := c.placeholder(after)
+		n, err := c.addPlaceholder(after)
 		if err != nil {
 			return nil, c.uses, err
 		}
 		if n == 0 {
-			c.literal("%")
+			c.addLiteral("%")
 		}
 		text = after[n:]
 	}
 	return c.items, c.uses, nil
 }
 
-func (c *compiler) literal(text string) {
+func (c *compiler) addLiteral(text string) {
 	if text != "" {
 		c.items = append(c.items, item{write: func(b []byte, _ *printed) []byte { return append(b, text...) }})
 	}
 }
 
-// placeholder adds the placeholder at the start of text, and returns its length. It
+// addPlaceholder adds the placeholder at the start of text, and returns its length. It
 // returns 0 if there is none.
-func (c *compiler) placeholder(text string) (n int, err error) {
+func (c *compiler) addPlaceholder(text string) (n int, err error) {
 	var magic byte
 	if text != "" && strings.IndexByte("+- ", text[0]) >= 0 {
 		magic, n = text[0], 1
@@ -100,7 +100,7 @@ func (c *compiler) placeholder(text string) (n int, err error) {
 			return length, nil
 		}
 	}
-	it, length, err := c.one(text[n:])
+	it, length, err := c.findPlaceholder(text[n:])
 	if err != nil || length == 0 {
 		return n, err
 	}
@@ -111,7 +111,7 @@ func (c *compiler) placeholder(text string) (n int, err error) {
 		// A colour belongs to the placeholder directly after it.
 		for strings.HasPrefix(text[n-length:], "C") && strings.HasPrefix(text[n:], "%") {
 			var next item
-			if next, length, err = c.one(text[n+1:]); err != nil {
+			if next, length, err = c.findPlaceholder(text[n+1:]); err != nil {
 				return n, err
 			}
 			if length == 0 {
@@ -127,11 +127,11 @@ func (c *compiler) placeholder(text string) (n int, err error) {
 	return n, nil
 }
 
-// one returns the placeholder at the start of text, without magic and padding, and its
+// findPlaceholder returns the placeholder at the start of text, without magic and padding, and its
 // length: 0 if there is none.
-func (c *compiler) one(text string) (it item, n int, err error) {
+func (c *compiler) findPlaceholder(text string) (it item, n int, err error) {
 	if strings.HasPrefix(text, "C") {
-		return c.color(text)
+		return c.colorPlaceholder(text)
 	}
 	if len(text) >= 3 && text[0] == 'x' {
 		if code, err := hex.DecodeString(text[1:3]); err == nil {
@@ -176,15 +176,15 @@ var verbs = map[string]func(b []byte, t *printed) []byte{
 	"t": func(b []byte, t *printed) []byte { return append(b, t.Tree.Short()...) },
 	"P": func(b []byte, t *printed) []byte { return appendIDs(b, t.Parents, object.ID.String) },
 	"p": func(b []byte, t *printed) []byte { return appendIDs(b, t.Parents, object.ID.Short) },
-	"d": func(b []byte, t *printed) []byte { return t.names(b, false, true) },
-	"D": func(b []byte, t *printed) []byte { return t.names(b, false, false) },
+	"d": func(b []byte, t *printed) []byte { return t.appendNames(b, false, true) },
+	"D": func(b []byte, t *printed) []byte { return t.appendNames(b, false, false) },
 	"s": func(b []byte, t *printed) []byte {
-		title, _ := t.message()
+		title, _ := t.splitMessage()
 		return append(b, title...)
 	},
 	"f": func(b []byte, t *printed) []byte { return append(b, fileName(t.Safe(t.Commit.Message))...) },
 	"b": func(b []byte, t *printed) []byte {
-		_, body := t.message()
+		_, body := t.splitMessage()
 		return append(b, body...)
 	},
 	"B": func(b []byte, t *printed) []byte { return append(b, t.Safe(t.Commit.Message)...) },
@@ -194,23 +194,25 @@ var verbs = map[string]func(b []byte, t *printed) []byte{
 		}
 		return append(b, t.Mark)
 	},
-	"G?": func(b []byte, t *printed) []byte { return append(b, signatureLetters[t.signature().Status]...) },
-	"GS": func(b []byte, t *printed) []byte { return append(b, t.Safe(t.signature().Principal)...) },
-	"GK": func(b []byte, t *printed) []byte { return append(b, t.signature().Fingerprint...) },
-	"GF": func(b []byte, t *printed) []byte { return append(b, t.signature().Fingerprint...) },
+	"G?": func(b []byte, t *printed) []byte { return append(b, signatureLetters[t.checkedSignature().Status]...) },
+	"GS": func(b []byte, t *printed) []byte { return append(b, t.Safe(t.checkedSignature().Principal)...) },
+	"GK": func(b []byte, t *printed) []byte { return append(b, t.checkedSignature().Fingerprint...) },
+	"GF": func(b []byte, t *printed) []byte { return append(b, t.checkedSignature().Fingerprint...) },
 	"GP": func(b []byte, _ *printed) []byte { return b }, // as in git for ssh keys
-	"GG": func(b []byte, t *printed) []byte { return append(b, t.Safe(cli.SignatureText(t.signature()))...) },
+	"GG": func(b []byte, t *printed) []byte {
+		return append(b, t.Safe(cli.SignatureText(t.checkedSignature()))...)
+	},
 	"GT": func(b []byte, t *printed) []byte {
-		if t.signature().Status == sshsig.Good {
+		if t.checkedSignature().Status == sshsig.Good {
 			return append(b, "fully"...)
 		}
 		return append(b, "undefined"...)
 	},
-	"gD": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.selector(false) }) },
-	"gd": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.selector(true) }) },
-	"gs": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.Reflog.Reason }) },
-	"gn": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.Reflog.Who.Name }) },
-	"ge": func(b []byte, t *printed) []byte { return t.move(b, func() string { return t.Reflog.Who.Email }) },
+	"gD": func(b []byte, t *printed) []byte { return t.appendMove(b, func() string { return t.moveName(false) }) },
+	"gd": func(b []byte, t *printed) []byte { return t.appendMove(b, func() string { return t.moveName(true) }) },
+	"gs": func(b []byte, t *printed) []byte { return t.appendMove(b, func() string { return t.Reflog.Reason }) },
+	"gn": func(b []byte, t *printed) []byte { return t.appendMove(b, func() string { return t.Reflog.Who.Name }) },
+	"ge": func(b []byte, t *printed) []byte { return t.appendMove(b, func() string { return t.Reflog.Who.Email }) },
 }
 
 // signatureLetters are those of git for %G?.
@@ -218,8 +220,8 @@ var signatureLetters = map[sshsig.Status]string{
 	sshsig.Good: "G", sshsig.UnknownKey: "U", sshsig.Expired: "Y", sshsig.Bad: "B", sshsig.None: "N",
 }
 
-// signature returns the result of the check of the commit's signature.
-func (t *printed) signature() sshsig.Result {
+// checkedSignature returns the result of the check of the commit's signature.
+func (t *printed) checkedSignature() sshsig.Result {
 	if t.signed == nil {
 		result := sshsig.Result{Status: sshsig.None}
 		if t.Signature != nil {
@@ -232,14 +234,14 @@ func (t *printed) signature() sshsig.Result {
 
 // autoVerbs replace verbs after %C(auto).
 var autoVerbs = map[string]func(b []byte, t *printed) []byte{
-	"H": func(b []byte, t *printed) []byte { return t.paint(b, commitText, t.ID.String()) },
-	"h": func(b []byte, t *printed) []byte { return t.paint(b, commitText, t.ID.Short()) },
-	"d": func(b []byte, t *printed) []byte { return t.names(b, t.Color, true) },
-	"D": func(b []byte, t *printed) []byte { return t.names(b, t.Color, false) },
+	"H": func(b []byte, t *printed) []byte { return t.appendPainted(b, commitText, t.ID.String()) },
+	"h": func(b []byte, t *printed) []byte { return t.appendPainted(b, commitText, t.ID.Short()) },
+	"d": func(b []byte, t *printed) []byte { return t.appendNames(b, t.Color, true) },
+	"D": func(b []byte, t *printed) []byte { return t.appendNames(b, t.Color, false) },
 }
 
-// move appends a text about the move of a ref, if the log walks moves.
-func (t *printed) move(b []byte, text func() string) []byte {
+// appendMove appends a text about the move of a ref, if the log walks moves.
+func (t *printed) appendMove(b []byte, text func() string) []byte {
 	if t.Reflog == nil {
 		return b
 	}
@@ -275,7 +277,7 @@ func personField(letter byte) func(t *printed, s object.Stamp) string {
 			return t.Safe(local)
 		}
 	case 'd':
-		return (*printed).date
+		return (*printed).formatDate
 	}
 	return nil
 }
@@ -304,8 +306,8 @@ func fileName(message string) string {
 	return strings.TrimRight(string(out), ".-")
 }
 
-// color returns the placeholder of a colour.
-func (c *compiler) color(text string) (it item, n int, err error) {
+// colorPlaceholder returns the placeholder of a colour.
+func (c *compiler) colorPlaceholder(text string) (it item, n int, err error) {
 	paint := func(code string, always bool) item {
 		return item{write: func(b []byte, t *printed) []byte {
 			if t.Color || always {

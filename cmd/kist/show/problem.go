@@ -65,7 +65,7 @@ func NewProblemJSON(p *gc.Problem) ProblemJSON {
 	if strings.HasPrefix(p.Where, "volumes/") {
 		out.File = p.Where
 	}
-	return out.affecting(p)
+	return out.withAffected(p)
 }
 
 // damagedKind returns the kind of a damaged file of refs, the index or the records, or "".
@@ -90,11 +90,11 @@ func NewRemoteProblemJSON(p *gc.Problem) ProblemJSON {
 	if errors.As(p.Err, &corrupt) && corrupt.Key == p.Key {
 		out.Problem = corrupt.Where + ": " + corrupt.Err.Error()
 	}
-	return out.affecting(p)
+	return out.withAffected(p)
 }
 
-// affecting returns out with the object of p, and the commits and paths that p affects.
-func (out ProblemJSON) affecting(p *gc.Problem) ProblemJSON {
+// withAffected returns out with the object of p, and the commits and paths that p affects.
+func (out ProblemJSON) withAffected(p *gc.Problem) ProblemJSON {
 	if !p.Key.IsZero() {
 		out.Kind, out.ID = p.Key.Kind.String(), &p.Key.ID
 	}

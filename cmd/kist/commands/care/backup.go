@@ -184,8 +184,8 @@ func (o *backupOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	defer lock.Unlock()
 
 	b := &backupCommand{backupOptions: *o, env: env, repo: r}
-	b.all(ctx, args)
-	b.print()
+	b.backUpAndSummarize(ctx, args)
+	b.printSummary()
 	if b.summary.Exit != cli.ExitOK {
 		return cli.Quiet(b.summary.Exit)
 	}
@@ -296,8 +296,8 @@ func (o *backupOptions) configure(env *cli.Env, r *kist.Repository) error {
 	return nil
 }
 
-// paths returns the paths to back up, those of the configuration if args has none.
-func (b *backupCommand) paths(ctx context.Context, args []string) ([]string, error) {
+// chosenPaths returns the paths to back up, those of the configuration if args has none.
+func (b *backupCommand) chosenPaths(ctx context.Context, args []string) ([]string, error) {
 	env := b.env
 	switch {
 	case len(args)+len(b.FilesFrom)+len(b.RawFrom) > 0:
@@ -311,15 +311,15 @@ func (b *backupCommand) paths(ctx context.Context, args []string) ([]string, err
 	return b.Selection.Find(ctx, env, b.repo, args)
 }
 
-// all makes the backup and completes the summary.
-func (b *backupCommand) all(ctx context.Context, args []string) {
+// backUpAndSummarize makes the backup and completes the summary.
+func (b *backupCommand) backUpAndSummarize(ctx context.Context, args []string) {
 	s := &b.summary
 	s.Start = b.env.Now()
 	s.Files.Skipped, s.NotStored = []jsonform.Skipped{}, []jsonform.Skipped{}
-	if b.hook(ctx, "before", b.before) {
-		b.back(ctx, args)
+	if b.runHook(ctx, "before", b.before) {
+		b.backUp(ctx, args)
 	}
-	s.Seconds = b.since(s.Start)
+	s.Seconds = b.secondsSince(s.Start)
 	switch {
 	case s.Exit == cli.ExitOK && ctx.Err() != nil: // between two steps
 		s.Exit = cli.ExitInterrupted
@@ -329,14 +329,14 @@ func (b *backupCommand) all(ctx context.Context, args []string) {
 	b.reportEnd(ctx)
 }
 
-// back makes the backup itself, and adds its steps and effects to the summary.
-func (b *backupCommand) back(ctx context.Context, args []string) {
+// backUp makes the backup itself, and adds its steps and effects to the summary.
+func (b *backupCommand) backUp(ctx context.Context, args []string) {
 	end := func() {}
 	o := backup.Options{
 		Host: b.host, Remote: b.remote, Jobs: b.env.Transfer.Jobs, Policy: b.policy, LocalLimit: int64(b.localLimit),
-		Maintain: cli.AutoMaintains(b.env, b.repo), Check: b.check, Progress: b.progress,
+		Maintain: cli.AutoMaintains(b.env, b.repo), Check: b.check, Progress: b.showProgress,
 		Prepare: func(ctx context.Context, o *backup.Options) (err error) {
-			end, err = b.prepare(ctx, args, o)
+			end, err = b.prepareOptions(ctx, args, o)
 			return err
 		},
 	}
@@ -347,11 +347,11 @@ func (b *backupCommand) back(ctx context.Context, args []string) {
 	b.report = backup.Run(ctx, b.repo, o)
 	end()
 	note()
-	b.summarize(ctx)
+	b.addReport(ctx)
 }
 
-// progress shows the progress of a step.
-func (b *backupCommand) progress(step, remote string) (kist.Progress, func()) {
+// showProgress shows the progress of a step.
+func (b *backupCommand) showProgress(step, remote string) (kist.Progress, func()) {
 	title := map[string]string{
 		backup.StepAdd: "adding", backup.StepPush: "pushing", backup.StepExpire: "looking at commits", backup.StepGC: "collecting garbage",
 		backup.StepRemoteGC: "collecting garbage of " + remote, backup.StepCheck: strings.TrimSpace("checking " + remote),
@@ -360,9 +360,9 @@ func (b *backupCommand) progress(step, remote string) (kist.Progress, func()) {
 	return p.Amounts(), p.Stop
 }
 
-// prepare sets the options that can be wrong, and begins to read the stream. The caller calls
+// prepareOptions sets the options that can be wrong, and begins to read the stream. The caller calls
 // end after the backup.
-func (b *backupCommand) prepare(ctx context.Context, args []string, o *backup.Options) (end func(), err error) {
+func (b *backupCommand) prepareOptions(ctx context.Context, args []string, o *backup.Options) (end func(), err error) {
 	end = func() {}
 	if err := b.selectPaths(ctx, args, o); err != nil {
 		return end, err
@@ -374,7 +374,7 @@ func (b *backupCommand) prepare(ctx context.Context, args []string, o *backup.Op
 	if b.Streams() {
 		o.CanBeEmpty = b.Command != ""
 		var stop func()
-		if o.Stream, stop, err = b.stream(ctx, args); err == nil {
+		if o.Stream, stop, err = b.openStream(ctx, args); err == nil {
 			end = stop
 		}
 	}
@@ -389,7 +389,7 @@ func (b *backupCommand) selectPaths(ctx context.Context, args []string, o *backu
 		return err
 	}
 	var err error
-	if o.Add.Paths, err = b.paths(ctx, args); err != nil {
+	if o.Add.Paths, err = b.chosenPaths(ctx, args); err != nil {
 		return err
 	}
 	o.Add.MaxDeleted.Share, o.Add.MaxDeleted.EmptyRoots = b.maxDeleted, b.emptyRoots

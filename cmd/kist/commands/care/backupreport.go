@@ -51,9 +51,9 @@ func checkTrust(env *cli.Env, r *kist.Repository, key string) error {
 		"if you trust it: kist config --global --add %s %s", kist.KeySafeHooks, cli.ShellWord(r.Home()))
 }
 
-// hook is a step that runs a command of the shell in the repository's folder. The summary
+// runHook is a step that runs a command of the shell in the repository's folder. The summary
 // so far is its standard input. Its output goes to standard error.
-func (b *backupCommand) hook(ctx context.Context, name, command string) bool {
+func (b *backupCommand) runHook(ctx context.Context, name, command string) bool {
 	if command == "" {
 		return true
 	}
@@ -89,11 +89,11 @@ func pastInterrupt(ctx context.Context) context.Context {
 // It does so even after an interrupt, which only ends the hook that runs.
 func (b *backupCommand) reportEnd(ctx context.Context) {
 	if b.summary.Exit == cli.ExitOK {
-		b.hook(pastInterrupt(ctx), "on-success", b.onSuccess)
+		b.runHook(pastInterrupt(ctx), "on-success", b.onSuccess)
 	} else {
-		b.hook(pastInterrupt(ctx), "on-failure", b.onFailure)
+		b.runHook(pastInterrupt(ctx), "on-failure", b.onFailure)
 	}
-	b.hook(pastInterrupt(ctx), "after", b.after)
+	b.runHook(pastInterrupt(ctx), "after", b.after)
 
 	s := &b.summary
 	if s.Exit == cli.ExitOK && s.Commit != nil {

@@ -59,8 +59,8 @@ type backupStep struct {
 	text string // details for people
 }
 
-// summarize adds the report to the summary.
-func (b *backupCommand) summarize(ctx context.Context) {
+// addReport adds the report to the summary.
+func (b *backupCommand) addReport(ctx context.Context) {
 	s, r := &b.summary, b.report
 	if r.Staged != nil {
 		s.Files.New, s.Files.Changed, s.Files.Removed = len(r.Staged.Added), len(r.Staged.Modified), len(r.Staged.Deleted)
@@ -75,7 +75,7 @@ func (b *backupCommand) summarize(ctx context.Context) {
 		s.RemoteHead = &r.RemoteID
 	}
 	for _, st := range r.Steps {
-		b.addStep(backupStep{Name: st.Name, Outcome: st.Outcome, Seconds: st.Took.Seconds(), text: b.effect(st)}, b.explain(st.Err))
+		b.addStep(backupStep{Name: st.Name, Outcome: st.Outcome, Seconds: st.Took.Seconds(), text: b.effectOf(st)}, b.explainError(st.Err))
 	}
 
 	if r.EvictErr != nil {
@@ -114,7 +114,7 @@ func (b *backupCommand) ownStep(ctx context.Context, name string, do func() erro
 	if ctx.Err() == nil {
 		begin := b.env.Now()
 		err = do()
-		if st.Seconds, st.Outcome = b.since(begin), backup.Done; err != nil {
+		if st.Seconds, st.Outcome = b.secondsSince(begin), backup.Done; err != nil {
 			st.Outcome = backup.Failed
 		}
 	}
@@ -122,13 +122,13 @@ func (b *backupCommand) ownStep(ctx context.Context, name string, do func() erro
 	return st.Outcome == backup.Done
 }
 
-// since returns the seconds from begin until now, at least 0.
-func (b *backupCommand) since(begin time.Time) float64 {
+// secondsSince returns the seconds from begin until now, at least 0.
+func (b *backupCommand) secondsSince(begin time.Time) float64 {
 	return max(0, b.env.Now().Sub(begin).Seconds())
 }
 
-// effect describes the effect of a step for people. It is "" if the outcome says enough.
-func (b *backupCommand) effect(st backup.Step) string {
+// effectOf describes the effect of a step for people. It is "" if the outcome says enough.
+func (b *backupCommand) effectOf(st backup.Step) string {
 	r := b.report
 	switch {
 	case errors.Is(st.Err, backup.ErrNotPermitted):
@@ -176,8 +176,8 @@ func (b *backupCommand) stagedText() string {
 	return strings.Join(parts, ", ") + "; " + s.Work.String()
 }
 
-// explain words the errors of steps that need the context of the backup.
-func (b *backupCommand) explain(err error) error {
+// explainError words the errors of steps that need the context of the backup.
+func (b *backupCommand) explainError(err error) error {
 	var many *stage.DeletedError
 	var push *backup.PushError
 	var damage *backup.DamageError
@@ -227,8 +227,8 @@ func damageFound(e *backup.DamageError) error {
 	return cli.Hintf(err, "'%s' lists all damage, and with --repair instead of --read-data it looks for intact copies", verify)
 }
 
-// print prints the summary. The failed steps and skipped files go to standard error.
-func (b *backupCommand) print() {
+// printSummary prints the summary. The failed steps and skipped files go to standard error.
+func (b *backupCommand) printSummary() {
 	env, s := b.env, &b.summary
 	env.JSON(s)
 	failed := ""

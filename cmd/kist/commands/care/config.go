@@ -68,7 +68,7 @@ and never for the shell. No alias replaces a command of kist.`,
 		Args: cli.Arguments(0, 3),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, cmd, args) },
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return env.Completion.Offer(o.completions(env, args)), cobra.ShellCompDirectiveNoFileComp
+			return env.Completion.Offer(o.completeArgs(env, args)), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	env.Prints(cmd, "for each value", settingJSON{})
@@ -99,9 +99,9 @@ func configKeyHelp() string {
 	return b.String()
 }
 
-// settle returns the action that options and arguments select: list, get, set, add or
+// chooseAction returns the action that options and arguments select: list, get, set, add or
 // unset. It also returns the other arguments: the key, and for set and add the value.
-func (o configOptions) settle(args []string) (action string, rest []string, err error) {
+func (o configOptions) chooseAction(args []string) (action string, rest []string, err error) {
 	switch {
 	case o.add:
 		action = "add"
@@ -140,7 +140,7 @@ type settingJSON struct {
 }
 
 func (o configOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {
-	action, args, err := o.settle(args)
+	action, args, err := o.chooseAction(args)
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (o configOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command
 		return env.UserErr
 	}
 	if o.global {
-		return o.show(env, nil, nil, action == "list", args)
+		return o.showSettings(env, nil, nil, action == "list", args)
 	}
 	r, err := env.Open()
 	if errors.Is(err, kist.ErrNoRepository) && !o.local && !changes {
-		return o.show(env, nil, nil, action == "list", args)
+		return o.showSettings(env, nil, nil, action == "list", args)
 	}
 	if err != nil {
 		return err
@@ -173,12 +173,12 @@ func (o configOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command
 			func(key, text string) error { return r.AddConfig(ctx, key, text) },
 			isSet(kist.Settings(nil, config), args[0])))
 	}
-	return o.show(env, r, config, action == "list", args)
+	return o.showSettings(env, r, config, action == "list", args)
 }
 
-// show prints the settings of a user and of the repository r, which may be nil: all of them
+// showSettings prints the settings of a user and of the repository r, which may be nil: all of them
 // in a list, or the strongest one for the key in args.
-func (o configOptions) show(env *cli.Env, r *kist.Repository, config *kist.Config, list bool, args []string) error {
+func (o configOptions) showSettings(env *cli.Env, r *kist.Repository, config *kist.Config, list bool, args []string) error {
 	settings := slices.DeleteFunc(kist.Settings(env.User, config), func(s kist.Setting) bool {
 		return s.Ignored || o.global && s.Source != kist.FromUser || o.local && s.Source != kist.FromRepository ||
 			!list && s.Key != args[0]
@@ -190,7 +190,7 @@ func (o configOptions) show(env *cli.Env, r *kist.Repository, config *kist.Confi
 		settings = settings[len(settings)-1:]
 	}
 	for _, s := range settings {
-		o.print(env, r, s, list)
+		o.printSetting(env, r, s, list)
 	}
 	return nil
 }
@@ -261,8 +261,8 @@ func checkAlias(root *cobra.Command, args []string) error {
 	return nil
 }
 
-// print prints each value of a setting, after its key if named is set.
-func (o configOptions) print(env *cli.Env, r *kist.Repository, s kist.Setting, named bool) {
+// printSetting prints each value of a setting, after its key if named is set.
+func (o configOptions) printSetting(env *cli.Env, r *kist.Repository, s kist.Setting, named bool) {
 	label, origin := "", ""
 	if named {
 		label = cli.Printable(s.Key) + "="
@@ -298,8 +298,8 @@ func settingOrigin(env *cli.Env, r *kist.Repository, source kist.Source) string 
 	return "file:" + cli.QuotePath(file)
 }
 
-// completions returns the words that can follow args.
-func (o configOptions) completions(env *cli.Env, args []string) []cobra.Completion {
+// completeArgs returns the words that can follow args.
+func (o configOptions) completeArgs(env *cli.Env, args []string) []cobra.Completion {
 	var words []cobra.Completion
 	switch {
 	case len(args) == 0:

@@ -99,8 +99,8 @@ func registerPolicy(env *cli.Env, cmd *cobra.Command, p *retain.Policy) {
 	cli.Propose(env, cmd, "keep-tag", env.Complete(cli.Tags))
 }
 
-// check returns an error if options or arguments exclude each other.
-func (o *expireOptions) check(args []string) error {
+// checkOptions returns an error if options or arguments exclude each other.
+func (o *expireOptions) checkOptions(args []string) error {
 	if err := o.Policy.Check(); err != nil {
 		return cli.Usagef("%w", err)
 	}
@@ -127,7 +127,7 @@ func (o *expireOptions) check(args []string) error {
 }
 
 func (o *expireOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	if err := o.check(args); err != nil {
+	if err := o.checkOptions(args); err != nil {
 		return err
 	}
 

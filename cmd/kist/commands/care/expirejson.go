@@ -63,7 +63,7 @@ type expired struct {
 	commit *object.Commit // nil if it is missing
 }
 
-func (x *expired) time() object.Time {
+func (x *expired) timeText() object.Time {
 	if x.commit == nil {
 		return object.Time{Sec: math.MinInt64}
 	}
@@ -85,7 +85,7 @@ func listExpired(ctx context.Context, env *cli.Env, r *kist.Repository) error {
 		list[i] = expired{rec, c}
 	}
 	slices.SortStableFunc(list, func(a, b expired) int {
-		return b.time().Compare(a.time())
+		return b.timeText().Compare(a.timeText())
 	})
 	for _, x := range list {
 		if env.Global.JSON {

@@ -64,8 +64,8 @@ time ends it, by the clock of its machine, and records that.`,
 	return cmd
 }
 
-// end returns the end of a hold. It is zero if the hold has no end.
-func (o *holdOptions) end(now time.Time) (time.Time, error) {
+// endOfHold returns the end of a hold. It is zero if the hold has no end.
+func (o *holdOptions) endOfHold(now time.Time) (time.Time, error) {
 	if o.until == "" {
 		return time.Time{}, nil
 	}
@@ -94,7 +94,7 @@ func checkReason(reason string) error {
 }
 
 func (o *holdOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	until, err := o.end(env.Now())
+	until, err := o.endOfHold(env.Now())
 	if err == nil {
 		err = checkReason(o.reason)
 	}

@@ -278,7 +278,7 @@ func (o *keyAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	if _, err := registry.Find(r, args[0]); err != nil {
 		return err
 	}
-	added, err := o.recipients(ctx, env, args[1:])
+	added, err := o.newRecipients(ctx, env, args[1:])
 	if err != nil {
 		return err
 	}
@@ -298,8 +298,8 @@ func (o *keyAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	return err
 }
 
-// recipients returns the recipients to add.
-func (o *keyAddOptions) recipients(ctx context.Context, env *cli.Env, args []string) (list []keyset.Recipient, err error) {
+// newRecipients returns the recipients to add.
+func (o *keyAddOptions) newRecipients(ctx context.Context, env *cli.Env, args []string) (list []keyset.Recipient, err error) {
 	now := env.Now().UTC().Truncate(time.Second)
 	if o.passphrase {
 		secret, err := newPassphrase(ctx, env)

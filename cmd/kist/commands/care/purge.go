@@ -119,8 +119,8 @@ func (o *purgeOptions) register(env *cli.Env, cmd *cobra.Command) {
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 }
 
-// check returns an error for options and arguments that exclude each other.
-func (o *purgeOptions) check(env *cli.Env, args []string) error {
+// checkOptions returns an error for options and arguments that exclude each other.
+func (o *purgeOptions) checkOptions(env *cli.Env, args []string) error {
 	switch {
 	case o.list && len(args) > 0:
 		return cli.Usagef("--list goes without arguments")
@@ -133,7 +133,7 @@ func (o *purgeOptions) check(env *cli.Env, args []string) error {
 }
 
 func (o *purgeOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	if err := o.check(env, args); err != nil {
+	if err := o.checkOptions(env, args); err != nil {
 		return err
 	}
 
@@ -146,7 +146,7 @@ func (o *purgeOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	var plan *purge.Plan
 	var rewritten *rewrite.Result
 	err := gc.WithReserve(ctx, r, func() (err error) {
-		plan, rewritten, err = o.plan(ctx, env, r, args)
+		plan, rewritten, err = o.planPurge(ctx, env, r, args)
 		return err
 	})
 	if err != nil {
@@ -179,8 +179,8 @@ func (o *purgeOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	return nil
 }
 
-// plan returns the contents to purge, and the effect of a rewrite. It changes nothing.
-func (o *purgeOptions) plan(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (*purge.Plan, *rewrite.Result, error) {
+// planPurge returns the contents to purge, and the effect of a rewrite. It changes nothing.
+func (o *purgeOptions) planPurge(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (*purge.Plan, *rewrite.Result, error) {
 	var plan *purge.Plan
 	what, err := purgeTargets(ctx, env, r, *o, args)
 	if err == nil {

@@ -46,7 +46,7 @@ have the name of one of them. Without a NAME, it lists the remotes.`,
 				return err
 			}
 			if env.JSON(shown); !env.Global.JSON {
-				shown.print(env)
+				shown.printForGit(env)
 			}
 		}
 		return nil
@@ -167,8 +167,8 @@ func pushStatus(ctx context.Context, r *kist.Repository, there, here object.ID) 
 	return "local out of date"
 }
 
-// print prints the remote in git's form.
-func (s *remoteShownJSON) print(env *cli.Env) {
+// printForGit prints the remote in git's form.
+func (s *remoteShownJSON) printForGit(env *cli.Env) {
 	url := cli.Printable(s.URL)
 	env.Printf("* remote %s\n  Fetch URL: %s\n  Push  URL: %s\n", cli.Printable(s.Name), url, url)
 	head, note := s.Head, ""

@@ -36,12 +36,12 @@ type repairedJSON struct {
 
 func (o verifyOptions) runRepair(ctx context.Context, env *cli.Env, r *kist.Repository) error {
 	at := newVerifyProgress(ctx, env, r, volume.CheckOptions{ReadData: true})
-	defer at.stop()
+	defer at.stopProgress()
 	result, err := repair.Run(ctx, r, repair.Options{
 		Remotes: o.from, AcceptLoss: o.acceptLoss, DryRun: o.dryRun, SingleHost: o.singleHost,
-		Checking: at.checking, Following: at.following, Restoring: at.restoring,
+		Checking: at.showChecking, Following: at.showFollowing, Restoring: at.showRestoring,
 	})
-	at.stop()
+	at.stopProgress()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return cli.Hintf(err, "if no other machine uses the repository now, use --single-host")
 	}

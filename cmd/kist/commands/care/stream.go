@@ -37,9 +37,9 @@ func (b *backupCommand) streamPath(args []string) (string, error) {
 	return path, nil
 }
 
-// stream returns the content of the file. If the command that makes it fails, the last Read
+// openStream returns the content of the file. If the command that makes it fails, the last Read
 // returns an error. The caller calls end, which stops the command.
-func (b *backupCommand) stream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
+func (b *backupCommand) openStream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
 	if b.Command == "" {
 		in, fill := io.Pipe()
 		go func() { // a Read of standard input cannot be interrupted

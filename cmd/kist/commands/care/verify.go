@@ -149,8 +149,8 @@ type verifyJSON struct {
 }
 
 func (o verifyOptions) run(ctx context.Context, env *cli.Env) error {
-	check, err := o.check(env)
-	if err := cmp.Or(o.combine(), o.checkKeyset(), err); err != nil {
+	check, err := o.shareToRead(env)
+	if err := cmp.Or(o.checkOptions(), o.checkKeyset(), err); err != nil {
 		return err
 	}
 	r, err := env.Open()
@@ -173,8 +173,8 @@ func (o verifyOptions) run(ctx context.Context, env *cli.Env) error {
 	return runVerify(ctx, env, r, check)
 }
 
-// combine returns an error for options that exclude each other.
-func (o verifyOptions) combine() error {
+// checkOptions returns an error for options that exclude each other.
+func (o verifyOptions) checkOptions() error {
 	switch {
 	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.acceptLoss):
 		return cli.Usagef("--from, --single-host and --accept-loss do not go together with --remote")
@@ -199,12 +199,12 @@ func (o verifyOptions) checkKeyset() error {
 // runVerify checks the repository.
 func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volume.CheckOptions) error {
 	at := newVerifyProgress(ctx, env, r, check)
-	defer at.stop()
-	check.Progress = at.checking
+	defer at.stopProgress()
+	check.Progress = at.showChecking
 	cli.WarnReadable(env, r)
 
-	report, err := repair.Verify(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.following})
-	at.stop()
+	report, err := repair.Verify(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.showFollowing})
+	at.stopProgress()
 	if err != nil {
 		return err
 	}
@@ -280,8 +280,8 @@ func newVerifyJSON(report *gc.Report) verifyJSON {
 	}
 }
 
-// check returns the share of the stored data to read.
-func (o verifyOptions) check(env *cli.Env) (volume.CheckOptions, error) {
+// shareToRead returns the share of the stored data to read.
+func (o verifyOptions) shareToRead(env *cli.Env) (volume.CheckOptions, error) {
 	bad := cli.Usagef("--read-data %s is neither a share as in 5%% nor a part as in 2/7", cli.QuoteArg(o.readData))
 	if o.readData == "" {
 		return volume.CheckOptions{}, nil

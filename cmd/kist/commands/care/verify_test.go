@@ -14,7 +14,7 @@ func TestVerifyPartsCoverEverythingOnce(t *testing.T) {
 		for _, objects := range []int{1, 5, 31, 1000} {
 			seen := make([]int, objects)
 			for part := 1; part <= parts; part++ {
-				check, err := verifyOptions{readData: fmt.Sprintf("%d/%d", part, parts)}.check(env)
+				check, err := verifyOptions{readData: fmt.Sprintf("%d/%d", part, parts)}.shareToRead(env)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -37,7 +37,7 @@ func TestVerifyShare(t *testing.T) {
 	env, _, _ := clitest.NewEnv(t)
 	env.Random = rand.Reader
 	for _, text := range []string{"", "100%"} {
-		if check, err := (verifyOptions{readData: text}).check(env); err != nil || check.Subset != nil || check.ReadData != (text != "") {
+		if check, err := (verifyOptions{readData: text}).shareToRead(env); err != nil || check.Subset != nil || check.ReadData != (text != "") {
 			t.Errorf("%q: %+v, %v", text, check, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestVerifyShare(t *testing.T) {
 	const n = 100_000
 	read := make([]int, n)
 	for range 3 {
-		check, err := verifyOptions{readData: "20%"}.check(env)
+		check, err := verifyOptions{readData: "20%"}.shareToRead(env)
 		if err != nil {
 			t.Fatal(err)
 		}

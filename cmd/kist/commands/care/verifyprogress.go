@@ -36,20 +36,22 @@ func newVerifyProgress(ctx context.Context, env *cli.Env, r *kist.Repository, ch
 	return v
 }
 
-func (v *verifyProgress) checking(done volume.Checked) {
-	v.at(verifying).SetDone(uint64(done.Objects), uint64(done.Bytes))
+func (v *verifyProgress) showChecking(done volume.Checked) {
+	v.progressOf(verifying).SetDone(uint64(done.Objects), uint64(done.Bytes))
 }
 
-func (v *verifyProgress) following(nodes int) { v.at("following history").SetDone(uint64(nodes), 0) }
+func (v *verifyProgress) showFollowing(nodes int) {
+	v.progressOf("following history").SetDone(uint64(nodes), 0)
+}
 
-func (v *verifyProgress) restoring(done, total int64) {
-	p := v.at("restoring")
+func (v *verifyProgress) showRestoring(done, total int64) {
+	p := v.progressOf("restoring")
 	p.SetTotal(uint64(total), 0)
 	p.SetDone(uint64(done), 0)
 }
 
-// at returns the progress of a phase, which begins with the first call.
-func (v *verifyProgress) at(title string) *cli.Progress {
+// progressOf returns the progress of a phase, which begins with the first call.
+func (v *verifyProgress) progressOf(title string) *cli.Progress {
 	if v.title != title {
 		v.p.Stop()
 		v.p, v.title = v.env.Progress(title), title
@@ -57,4 +59,4 @@ func (v *verifyProgress) at(title string) *cli.Progress {
 	return v.p
 }
 
-func (v *verifyProgress) stop() { v.p.Stop() }
+func (v *verifyProgress) stopProgress() { v.p.Stop() }

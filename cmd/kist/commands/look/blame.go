@@ -194,8 +194,8 @@ type blamedCommit struct {
 	path              string // the path in it, "" if there are several
 }
 
-// commit returns the facts of an origin's commit.
-func (p *blamePrinter) commit(ctx context.Context, o *blame.Origin) (*blamedCommit, error) {
+// readFacts returns the facts of an origin's commit.
+func (p *blamePrinter) readFacts(ctx context.Context, o *blame.Origin) (*blamedCommit, error) {
 	if c := p.commits[o.Commit]; c != nil {
 		if c.path != o.Path {
 			c.path = ""
@@ -220,16 +220,16 @@ func (p *blamePrinter) commit(ctx context.Context, o *blame.Origin) (*blamedComm
 	return b, nil
 }
 
-// who returns the author as it is shown.
-func (p *blamePrinter) who(c *blamedCommit) string {
+// authorText returns the author as it is shown.
+func (p *blamePrinter) authorText(c *blamedCommit) string {
 	if p.email {
 		return cli.Printable("<" + c.author.Email + ">")
 	}
 	return cli.Printable(c.author.Name)
 }
 
-// when returns the time of the author as it is shown.
-func (p *blamePrinter) when(c *blamedCommit) string {
+// timeText returns the time of the author as it is shown.
+func (p *blamePrinter) timeText(c *blamedCommit) string {
 	if p.raw {
 		return fmt.Sprintf("%d %s", c.author.Time.Sec, c.author.When().Format("-0700"))
 	}
@@ -243,24 +243,24 @@ type blameColumns struct {
 	showsPath       bool
 }
 
-// columns reads the facts of commits, and finds the widths for them.
-func (p *blamePrinter) columns(ctx context.Context, origins []*blame.Origin) (*blameColumns, error) {
+// measureColumns reads the facts of commits, and finds the widths for them.
+func (p *blamePrinter) measureColumns(ctx context.Context, origins []*blame.Origin) (*blameColumns, error) {
 	w := &blameColumns{p: p}
 	for _, o := range origins {
-		c, err := p.commit(ctx, o)
+		c, err := p.readFacts(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 		w.showsPath = w.showsPath || o.Path != p.file.Path
 		w.path = max(w.path, utf8.RuneCountInString(cli.QuotePath(o.Path)))
-		w.when = max(w.when, utf8.RuneCountInString(p.when(c)))
-		w.who = max(w.who, utf8.RuneCountInString(p.who(c)))
+		w.when = max(w.when, utf8.RuneCountInString(p.timeText(c)))
+		w.who = max(w.who, utf8.RuneCountInString(p.authorText(c)))
 	}
 	return w, nil
 }
 
-// text returns the columns for an origin.
-func (w *blameColumns) text(o *blame.Origin) string {
+// columnsText returns the columns for an origin.
+func (w *blameColumns) columnsText(o *blame.Origin) string {
 	p := w.p
 	id := o.Commit.Short()
 	if p.long {
@@ -275,7 +275,7 @@ func (w *blameColumns) text(o *blame.Origin) string {
 	}
 	if !p.noAuthor {
 		c := p.commits[o.Commit]
-		text += " (" + pad(p.who(c), w.who) + " " + pad(p.when(c), w.when)
+		text += " (" + pad(p.authorText(c), w.who) + " " + pad(p.timeText(c), w.when)
 	}
 	return text
 }
@@ -291,14 +291,14 @@ func (p *blamePrinter) printLines(ctx context.Context, hunks []blame.Hunk, text 
 	for i, h := range hunks {
 		origins[i], last = h.Origin, h.Hi
 	}
-	w, err := p.columns(ctx, origins)
+	w, err := p.measureColumns(ctx, origins)
 	if err != nil {
 		return err
 	}
 	for _, h := range hunks {
 		switch {
 		case p.env.Global.JSON:
-			p.json(h.Origin, func(v *blameJSON) {
+			p.printJSON(h.Origin, func(v *blameJSON) {
 				v.Line, v.OriginalLine = h.Lo+1, h.At+1
 				for _, line := range text[h.Lo:h.Hi] {
 					v.Lines = append(v.Lines, strings.TrimSuffix(line, "\n"))
@@ -307,7 +307,7 @@ func (p *blamePrinter) printLines(ctx context.Context, hunks []blame.Hunk, text 
 		case p.porcelain || p.everyLinePorcelain:
 			p.printPorcelain(h, text)
 		default:
-			before, digits := w.text(h.Origin), len(fmt.Sprint(last))
+			before, digits := w.columnsText(h.Origin), len(fmt.Sprint(last))
 			for i := h.Lo; i < h.Hi; i++ {
 				p.env.Printf("%s %*d) %s\n", before, digits, i+1, strings.TrimSuffix(text[i], "\n"))
 			}
@@ -363,16 +363,16 @@ func (p *blamePrinter) printBytes(ctx context.Context, ranges []blame.Range) err
 	for i, r := range ranges {
 		origins[i] = r.Origin
 	}
-	w, err := p.columns(ctx, origins)
+	w, err := p.measureColumns(ctx, origins)
 	if err != nil {
 		return err
 	}
 	for _, r := range ranges {
 		if p.env.Global.JSON {
-			p.json(r.Origin, func(v *blameJSON) { v.Offset, v.Size = &r.Offset, r.Size })
+			p.printJSON(r.Origin, func(v *blameJSON) { v.Offset, v.Size = &r.Offset, r.Size })
 			continue
 		}
-		p.env.Printf("%s %*d..%-*d) %s\n", w.text(r.Origin), digits, r.Offset, digits, r.Offset+r.Size, readable.FormatSize(r.Size))
+		p.env.Printf("%s %*d..%-*d) %s\n", w.columnsText(r.Origin), digits, r.Offset, digits, r.Offset+r.Size, readable.FormatSize(r.Size))
 	}
 	return nil
 }
@@ -398,8 +398,8 @@ type placeJSON struct {
 	jsonform.AtPath
 }
 
-// json prints a part of the file, which set fills in.
-func (p *blamePrinter) json(o *blame.Origin, set func(*blameJSON)) {
+// printJSON prints a part of the file, which set fills in.
+func (p *blamePrinter) printJSON(o *blame.Origin, set func(*blameJSON)) {
 	c := p.commits[o.Commit]
 	v := blameJSON{Commit: cli.OrNull(o.Commit), AtPath: jsonform.NewPath(o.Path), Boundary: o.Boundary}
 	if !o.Commit.IsZero() {

@@ -85,8 +85,8 @@ type duJSON struct {
 	*storedJSON
 }
 
-// add counts a folder or file.
-func (v *duJSON) add(e object.Entry) {
+// addEntry counts a folder or file.
+func (v *duJSON) addEntry(e object.Entry) {
 	v.Bytes += e.Size
 	if e.Type != object.TypeDir {
 		e.Files = 1
@@ -121,9 +121,9 @@ func (o *duOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	if byPaths {
 		total := duJSON{Total: true, storedJSON: stored}
 		for _, at := range all {
-			total.add(at.Entry)
+			total.addEntry(at.Entry)
 		}
-		o.print(env, total, "total")
+		o.printEntry(env, total, "total")
 		if o.depth == 0 {
 			return nil
 		}
@@ -131,19 +131,19 @@ func (o *duOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	}
 
 	for _, at := range all {
-		if err := o.list(ctx, env, at, stored); err != nil {
+		if err := o.listEntry(ctx, env, at, stored); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// list prints a folder or file, and the folders in it.
-func (o *duOptions) list(ctx context.Context, env *cli.Env, at input.Located, stored *storedJSON) error {
+// listEntry prints a folder or file, and the folders in it.
+func (o *duOptions) listEntry(ctx context.Context, env *cli.Env, at input.Located, stored *storedJSON) error {
 	line := func(path string, e object.Entry, stored *storedJSON) {
 		v := duJSON{AtPath: jsonform.NewPath(path), storedJSON: stored}
-		v.add(e)
-		o.print(env, v, cli.QuotePath(cmp.Or(slashed(path, e), ".")))
+		v.addEntry(e)
+		o.printEntry(env, v, cli.QuotePath(cmp.Or(slashed(path, e), ".")))
 	}
 	line(at.Path, at.Entry, stored)
 	if at.Entry.Type != object.TypeDir || o.depth == 0 {
@@ -162,26 +162,26 @@ func (o *duOptions) list(ctx context.Context, env *cli.Env, at input.Located, st
 	})
 }
 
-// print prints a line, and below it the stored sizes if v has them.
-func (o *duOptions) print(env *cli.Env, v duJSON, shown string) {
+// printEntry prints a line, and below it the stored sizes if v has them.
+func (o *duOptions) printEntry(env *cli.Env, v duJSON, shown string) {
 	if env.Global.JSON {
 		env.JSON(v)
 		return
 	}
-	o.line(env, v.Bytes, v.Files, shown)
+	o.printCounts(env, v.Bytes, v.Files, shown)
 	if v.storedJSON != nil {
-		o.size(env, v.Unique, "of unique content")
-		o.size(env, v.Stored, "stored")
+		o.printSize(env, v.Unique, "of unique content")
+		o.printSize(env, v.Stored, "stored")
 	}
 }
 
-// line prints a number of bytes and files, and their name.
-func (o *duOptions) line(env *cli.Env, bytes, files uint64, shown string) {
-	o.size(env, bytes, fmt.Sprintf("%13s  %s", readable.Plural(files, "file", "files"), shown))
+// printCounts prints a number of bytes and files, and their name.
+func (o *duOptions) printCounts(env *cli.Env, bytes, files uint64, shown string) {
+	o.printSize(env, bytes, fmt.Sprintf("%13s  %s", readable.Plural(files, "file", "files"), shown))
 }
 
-// size prints a line that begins with a number of bytes.
-func (o *duOptions) size(env *cli.Env, bytes uint64, text string) {
+// printSize prints a line that begins with a number of bytes.
+func (o *duOptions) printSize(env *cli.Env, bytes uint64, text string) {
 	width := 9
 	if o.bytes {
 		width = 17

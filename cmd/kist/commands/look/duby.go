@@ -67,7 +67,7 @@ func (o *duOptions) runBy(ctx context.Context, env *cli.Env, r *kist.Repository,
 		if env.Global.JSON {
 			env.JSON(v)
 		} else {
-			o.line(env, g.Bytes, g.Files, shown)
+			o.printCounts(env, g.Bytes, g.Files, shown)
 		}
 	}
 	return nil

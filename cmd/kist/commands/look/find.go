@@ -133,7 +133,7 @@ func (o *findOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	if err != nil {
 		return err
 	}
-	q, err := o.parse(ctx, env, r, words)
+	q, err := o.parseTests(ctx, env, r, words)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (o *findOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		} else {
 			path = env.Relative(r, f.Path)
 		}
-		o.show(env, path, q, f, purged != nil)
+		o.showResult(env, path, q, f, purged != nil)
 	}
 	if !found && !env.Global.JSON {
 		env.Info("nothing passes these tests")
@@ -215,8 +215,8 @@ func splitFind(ctx context.Context, env *cli.Env, r *kist.Repository, args []str
 	}
 }
 
-// parse reads the tests, and those of options.
-func (o *findOptions) parse(ctx context.Context, env *cli.Env, r *kist.Repository, words []string) (*find.Query, error) {
+// parseTests reads the tests, and those of options.
+func (o *findOptions) parseTests(ctx context.Context, env *cli.Env, r *kist.Repository, words []string) (*find.Query, error) {
 	opt := find.Options{
 		Now: env.Now(),
 		Paths: func(pattern string) (func(path string) bool, error) {
@@ -260,8 +260,8 @@ func wrongWord(e *find.SyntaxError) error {
 	return cli.Failf(cli.ExitUsage, "expression", "word %d of the expression: %w\n%s\n%s", e.Word+1, e.Err, strings.TrimRight(line, " "), mark)
 }
 
-// show prints a result.
-func (o *findOptions) show(env *cli.Env, path string, q *find.Query, f find.File, purged bool) {
+// showResult prints a result.
+func (o *findOptions) showResult(env *cli.Env, path string, q *find.Query, f find.File, purged bool) {
 	size, compares := q.Likeness()
 	if env.Global.JSON {
 		v := foundJSON{Entry: jsonform.NewEntry(f.Path, f.Entry), Commits: f.Commits}
@@ -282,5 +282,5 @@ func (o *findOptions) show(env *cli.Env, path string, q *find.Query, f find.File
 		}
 		env.Printf("%3d%% ", percent)
 	}
-	o.print(env, path, f.Entry, purged)
+	o.printEntry(env, path, f.Entry, purged)
 }

@@ -108,7 +108,7 @@ func (f *contextFlag) Set(text string) error {
 }
 
 func (o *grepOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	revs, paths, err := o.parse(ctx, env, r, args)
+	revs, paths, err := o.parseArgs(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
@@ -122,9 +122,9 @@ func (o *grepOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 
 	p := &grepPrinter{grepOptions: o, env: env, repo: r}
 	env.Repo.Damaged = append(env.Repo.Damaged, func() bool { return p.damaged && !(p.silent && p.found) })
-	for rev, files := range o.sources(ctx, env, r, revs, paths) {
+	for rev, files := range o.filesToSearch(ctx, env, r, revs, paths) {
 		p.rev = rev
-		err := grep.Search(ctx, files, o.search, max(2, runtime.GOMAXPROCS(0)), p.print)
+		err := grep.Search(ctx, files, o.search, max(2, runtime.GOMAXPROCS(0)), p.printPart)
 		if err != nil && err != errFound {
 			return err
 		}
@@ -138,8 +138,8 @@ func (o *grepOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	return nil
 }
 
-// parse reads the arguments, and compiles the pattern.
-func (o *grepOptions) parse(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (revs []string, paths pathspec.List, err error) {
+// parseArgs reads the arguments, and compiles the pattern.
+func (o *grepOptions) parseArgs(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (revs []string, paths pathspec.List, err error) {
 	if o.search.Before < 0 || o.search.After < 0 {
 		return nil, nil, cli.Usagef("-A and -B must not be negative")
 	}
@@ -166,8 +166,8 @@ func (o *grepOptions) parse(ctx context.Context, env *cli.Env, r *kist.Repositor
 
 var errFound = errors.New("found")
 
-// sources yields the files to search, for each revision.
-func (o *grepOptions) sources(ctx context.Context, env *cli.Env, r *kist.Repository, revs []string, paths pathspec.List) iter.Seq2[string, iter.Seq2[*grep.File, error]] {
+// filesToSearch yields the files to search, for each revision.
+func (o *grepOptions) filesToSearch(ctx context.Context, env *cli.Env, r *kist.Repository, revs []string, paths pathspec.List) iter.Seq2[string, iter.Seq2[*grep.File, error]] {
 	return func(yield func(string, iter.Seq2[*grep.File, error]) bool) {
 		failed := func(err error) {
 			yield("", func(yield func(*grep.File, error) bool) { yield(nil, err) })
@@ -234,8 +234,8 @@ type grepJSON struct {
 	Binary  bool       `json:"binary,omitempty" doc:"true for a binary file"`
 }
 
-// name returns the name of a file as it is printed.
-func (p *grepPrinter) name(f *grep.File) string {
+// shownName returns the name of a file as it is printed.
+func (p *grepPrinter) shownName(f *grep.File) string {
 	name := p.env.Shown(p.repo, f.Path)
 	switch {
 	case p.rev != "":
@@ -246,11 +246,11 @@ func (p *grepPrinter) name(f *grep.File) string {
 	return p.env.Paint(cli.Magenta, name)
 }
 
-// print prints a part of a file's result.
-func (p *grepPrinter) print(b grep.Block) error {
+// printPart prints a part of a file's result.
+func (p *grepPrinter) printPart(b grep.Block) error {
 	for i := range b.Lines {
 		p.found = true
-		p.line(b.File, &b.Lines[i])
+		p.printLine(b.File, &b.Lines[i])
 	}
 	if !b.Last {
 		return nil
@@ -278,15 +278,15 @@ func (p *grepPrinter) print(b grep.Block) error {
 	text := ""
 	switch {
 	case p.names || p.without:
-		text = p.name(b.File)
+		text = p.shownName(b.File)
 	case p.search.Count:
 		v.Count = b.Count
 		if text = strconv.Itoa(b.Count); !p.noPath {
-			text = p.name(b.File) + p.env.Paint(cli.Cyan, ":") + text
+			text = p.shownName(b.File) + p.env.Paint(cli.Cyan, ":") + text
 		}
 	case b.Binary:
 		v.Binary = true
-		text = "Binary file " + p.name(b.File) + " matches"
+		text = "Binary file " + p.shownName(b.File) + " matches"
 	default:
 		return nil
 	}
@@ -298,8 +298,8 @@ func (p *grepPrinter) print(b grep.Block) error {
 	return nil
 }
 
-// line prints a line.
-func (p *grepPrinter) line(f *grep.File, l *grep.Line) {
+// printLine prints a line.
+func (p *grepPrinter) printLine(f *grep.File, l *grep.Line) {
 	if p.env.Global.JSON {
 		v := grepJSON{AtPath: jsonform.NewPath(f.Path), Commit: cli.OrNull(f.Commit), Line: l.Number, Text: new(string(l.Text)), Matches: l.Spans, Near: !l.Hit}
 		p.env.JSON(v)
@@ -316,13 +316,13 @@ func (p *grepPrinter) line(f *grep.File, l *grep.Line) {
 	mark = p.env.Paint(cli.Cyan, mark)
 	before := ""
 	if !p.noPath {
-		before = p.name(f) + mark
+		before = p.shownName(f) + mark
 	}
 	if p.numbers {
 		before += p.env.Paint(cli.Green, strconv.Itoa(l.Number)) + mark
 	}
 	if !p.only {
-		p.env.Printf("%s%s\n", before, p.marked(l))
+		p.env.Printf("%s%s\n", before, p.markMatches(l))
 		return
 	}
 	for _, at := range l.Spans {
@@ -332,8 +332,8 @@ func (p *grepPrinter) line(f *grep.File, l *grep.Line) {
 	}
 }
 
-// marked returns the text of a line with its matches in colour.
-func (p *grepPrinter) marked(l *grep.Line) string {
+// markMatches returns the text of a line with its matches in colour.
+func (p *grepPrinter) markMatches(l *grep.Line) string {
 	var out strings.Builder
 	at := 0
 	for _, span := range l.Spans {

@@ -202,7 +202,7 @@ func (o *logOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 		return cli.Usagef("--walk-reflogs cannot be combined with --reverse, --graph and --follow")
 	}
 
-	opt, paths, err := o.log(ctx, env, r, args)
+	opt, paths, err := o.walkOptions(ctx, env, r, args)
 	if err == nil && len(o.lines) > 0 {
 		if err = o.checkLines(env, paths); err == nil {
 			opt.Lines, err = o.fileLines(ctx, env, r, opt.Revs)
@@ -227,11 +227,11 @@ func (o *logOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	if o.number < 0 {
 		commits = history.Ahead(commits)
 	}
-	return o.print(ctx, p, commits)
+	return o.printCommits(ctx, p, commits)
 }
 
-// print prints the commits that --skip and -n leave.
-func (o *logOptions) print(ctx context.Context, p *show.CommitPrinter, commits iter.Seq2[log.Logged, error]) error {
+// printCommits prints the commits that --skip and -n leave.
+func (o *logOptions) printCommits(ctx context.Context, p *show.CommitPrinter, commits iter.Seq2[log.Logged, error]) error {
 	var backwards []log.Logged
 	printed, skip := 0, o.skip
 	for c, err := range commits {
@@ -265,9 +265,9 @@ func (o *logOptions) print(ctx context.Context, p *show.CommitPrinter, commits i
 	return nil
 }
 
-// log returns the options of the walk, and the selected paths.
-func (o *logOptions) log(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (opt log.Options, paths pathspec.List, err error) {
-	if opt, paths, err = o.history(ctx, env, r, args, &o.logFilter); err != nil {
+// walkOptions returns the options of the walk, and the selected paths.
+func (o *logOptions) walkOptions(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (opt log.Options, paths pathspec.List, err error) {
+	if opt, paths, err = o.startOptions(ctx, env, r, args, &o.logFilter); err != nil {
 		return opt, nil, err
 	}
 	opt.Follow, opt.FirstParent, opt.Topo = o.follow, o.firstParent, o.graph || o.topo
@@ -278,9 +278,9 @@ func (o *logOptions) log(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	return opt, paths, nil
 }
 
-// history returns the options of a walk through the history that args and the options
+// startOptions returns the options of a walk through the history that args and the options
 // select, and the selected paths.
-func (o *logStarts) history(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, filter *logFilter) (opt log.Options, paths pathspec.List, err error) {
+func (o *logStarts) startOptions(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, filter *logFilter) (opt log.Options, paths pathspec.List, err error) {
 	if opt.Revs, paths, err = input.RevsAndPaths(ctx, env, r, args); err != nil {
 		return opt, nil, err
 	}
@@ -293,7 +293,7 @@ func (o *logStarts) history(ctx context.Context, env *cli.Env, r *kist.Repositor
 	opt.Paths, opt.Select = paths.Paths(), paths.Selector()
 
 	for _, from := range o.refs {
-		names, err := from.names(r)
+		names, err := from.refNames(r)
 		if err != nil {
 			return opt, nil, err
 		}
@@ -323,7 +323,7 @@ func (o *logStarts) history(ctx context.Context, env *cli.Env, r *kist.Repositor
 		}
 	}
 
-	opt.Match, err = filter.match()
+	opt.Match, err = filter.newTest()
 	return opt, paths, err
 }
 
@@ -335,8 +335,8 @@ func negated(rev string) string {
 	return "^" + rev
 }
 
-// names returns the names of the refs.
-func (l logRefs) names(r *kist.Repository) (names []string, err error) {
+// refNames returns the names of the refs.
+func (l logRefs) refNames(r *kist.Repository) (names []string, err error) {
 	list, err := r.Refs().List(l.below)
 	if err != nil {
 		return nil, err
@@ -382,8 +382,8 @@ func inHistory(ctx context.Context, env *cli.Env, r *kist.Repository, opt log.Op
 	return nil
 }
 
-// match returns the filter of the shown commits; nil: all are shown.
-func (o *logFilter) match() (func(*object.Commit) bool, error) {
+// newTest returns the filter of the shown commits; nil: all are shown.
+func (o *logFilter) newTest() (func(*object.Commit) bool, error) {
 	f := log.Filter{AllMessages: o.allMatch, NotMessages: o.invert, MinParents: o.fewest, MaxParents: o.most}
 	for _, list := range []struct {
 		name   string
@@ -391,7 +391,7 @@ func (o *logFilter) match() (func(*object.Commit) bool, error) {
 		into   *[]*regexp.Regexp
 	}{{"--author", o.author, &f.Authors}, {"--committer", o.committer, &f.Committers}, {"--grep", o.grep, &f.Messages}} {
 		var err error
-		if *list.into, err = o.regexps(list.name, list.values); err != nil {
+		if *list.into, err = o.compilePatterns(list.name, list.values); err != nil {
 			return nil, err
 		}
 	}
@@ -405,8 +405,8 @@ func (o *logFilter) match() (func(*object.Commit) bool, error) {
 	}, nil
 }
 
-// regexps compiles the values of an option. "^" and "$" match at every line.
-func (o *logFilter) regexps(name string, values []string) ([]*regexp.Regexp, error) {
+// compilePatterns compiles the values of an option. "^" and "$" match at every line.
+func (o *logFilter) compilePatterns(name string, values []string) ([]*regexp.Regexp, error) {
 	list := make([]*regexp.Regexp, len(values))
 	for i, value := range values {
 		options := "(?m)"

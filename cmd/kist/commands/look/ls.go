@@ -91,21 +91,21 @@ func (o *lsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 		if byPaths {
 			path = env.Relative(r, tree.Join(at.Path, path))
 		}
-		o.print(env, path, e, purged != nil)
+		o.printEntry(env, path, e, purged != nil)
 		return nil
 	}
 
 	for _, at := range all {
 		env.Repo.Lost.BeginAt(at.Path)
-		if err := o.list(ctx, at, o.recursive || byPaths, print); err != nil {
+		if err := o.listEntries(ctx, at, o.recursive || byPaths, print); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// list calls print with a file, or with the entries of a folder.
-func (o *lsOptions) list(ctx context.Context, at input.Located, recursive bool, print func(at input.Located, path string, e object.Entry) error) error {
+// listEntries calls print with a file, or with the entries of a folder.
+func (o *lsOptions) listEntries(ctx context.Context, at input.Located, recursive bool, print func(at input.Located, path string, e object.Entry) error) error {
 	if at.Entry.Type != object.TypeDir {
 		dir, name := tree.Split(at.Path)
 		at.Path = dir
@@ -124,8 +124,8 @@ func (o *lsOptions) list(ctx context.Context, at input.Located, recursive bool, 
 	})
 }
 
-// print prints a line for an entry.
-func (o *lsOptions) print(env *cli.Env, path string, e object.Entry, purged bool) {
+// printEntry prints a line for an entry.
+func (o *lsOptions) printEntry(env *cli.Env, path string, e object.Entry, purged bool) {
 	if o.long {
 		owner, size := "", fmt.Sprint(e.Size)
 		if m := e.Meta; m != nil {

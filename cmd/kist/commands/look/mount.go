@@ -83,7 +83,7 @@ type mountJSON struct {
 func (o *mountOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
-	h, name, done, err := o.open(ctx, env, args[0])
+	h, name, done, err := o.openHistory(ctx, env, args[0])
 	if err != nil {
 		return err
 	}
@@ -136,9 +136,9 @@ func serveMount(ctx context.Context, env *cli.Env, h *browse.History, m *mount.M
 	}
 }
 
-// open opens the history to show in dir, and returns its name. It also opens the folder. The
+// openHistory opens the history to show in dir, and returns its name. It also opens the folder. The
 // caller calls done and closes the folder in the end.
-func (o *mountOptions) open(ctx context.Context, env *cli.Env, dir string) (h *browse.History, name string, done func(), err error) {
+func (o *mountOptions) openHistory(ctx context.Context, env *cli.Env, dir string) (h *browse.History, name string, done func(), err error) {
 	options := browse.Options{Cache: int64(o.cache), Now: env.Now, Git: o.git}
 	if o.remote == "" {
 		r, err := env.Open()

@@ -143,7 +143,7 @@ func (o *revParseOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposit
 	}
 
 	for _, p := range all {
-		if err := o.print(ctx, env, r, p); err != nil {
+		if err := o.printResult(ctx, env, r, p); err != nil {
 			return err
 		}
 	}
@@ -212,7 +212,7 @@ func parseObject(ctx context.Context, env *cli.Env, r *kist.Repository, rev stri
 	return p, nil
 }
 
-func (o *revParseOptions) print(ctx context.Context, env *cli.Env, r *kist.Repository, p parsedJSON) error {
+func (o *revParseOptions) printResult(ctx context.Context, env *cli.Env, r *kist.Repository, p parsedJSON) error {
 	if env.Global.JSON {
 		env.JSON(p)
 		return nil

@@ -128,7 +128,7 @@ func (o *serveOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	}
 	defer stop()
 
-	l, url, err := o.open(env, &so)
+	l, url, err := o.openAddress(env, &so)
 	if err != nil {
 		return err
 	}
@@ -225,8 +225,8 @@ func (o *serveOptions) checkSafe(so *serve.Options) error {
 	return nil
 }
 
-// open opens the address to listen at, and returns it with the URL of the server.
-func (o *serveOptions) open(env *cli.Env, so *serve.Options) (net.Listener, string, error) {
+// openAddress opens the address to listen at, and returns it with the URL of the server.
+func (o *serveOptions) openAddress(env *cli.Env, so *serve.Options) (net.Listener, string, error) {
 	if path, ok := strings.CutPrefix(o.listen, "unix:"); ok {
 		path = env.Path(path)
 		mode := os.FileMode(0o600)

@@ -55,7 +55,7 @@ type shortlogJSON struct {
 }
 
 func (o *shortlogOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	opt, paths, err := o.history(ctx, env, r, args, &o.logFilter)
+	opt, paths, err := o.startOptions(ctx, env, r, args, &o.logFilter)
 	if err != nil {
 		return err
 	}

@@ -88,8 +88,8 @@ pack on a remote.`,
 	return cmd
 }
 
-// check returns an error for options and arguments that exclude each other.
-func (o *statsOptions) check(args []string) error {
+// checkOptions returns an error for options and arguments that exclude each other.
+func (o *statsOptions) checkOptions(args []string) error {
 	switch {
 	case (o.volumes || o.remote != "") && len(args) > 0:
 		return cli.Usagef("--volumes and --remote take no revision or path: %s", cli.QuoteArg(args[0]))
@@ -100,7 +100,7 @@ func (o *statsOptions) check(args []string) error {
 }
 
 func (o *statsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	if err := o.check(args); err != nil || o.number == 0 {
+	if err := o.checkOptions(args); err != nil || o.number == 0 {
 		return err
 	}
 	if o.remote != "" {
@@ -121,7 +121,7 @@ func (o *statsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	}
 	p := env.Progress("counting")
 	defer p.Stop()
-	s, err := o.totals(ctx, r, revs, paths, p)
+	s, err := o.countTotals(ctx, r, revs, paths, p)
 	if err != nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func (o *statsOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	return nil
 }
 
-// totals counts the space, and words the errors about arguments.
-func (o *statsOptions) totals(ctx context.Context, r *kist.Repository, revs, paths []string, p *cli.Progress) (*stats.Stats, error) {
+// countTotals counts the space, and words the errors about arguments.
+func (o *statsOptions) countTotals(ctx context.Context, r *kist.Repository, revs, paths []string, p *cli.Progress) (*stats.Stats, error) {
 	s, err := stats.Totals(ctx, r, stats.Options{
 		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
 		Progress: func(objects int64) { p.SetDone(uint64(objects), 0) },

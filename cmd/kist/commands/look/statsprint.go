@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// size returns a number of bytes as the options say.
-func (o *statsOptions) size(n int64) string { return cli.SizeOrBytes(uint64(n), o.bytes) }
+// sizeText returns a number of bytes as the options say.
+func (o *statsOptions) sizeText(n int64) string { return cli.SizeOrBytes(uint64(n), o.bytes) }
 
 // ratio returns a divided by b, as in "1.5x", and "-" if one of them is 0.
 func ratio(a, b int64) string {
@@ -60,14 +60,14 @@ func (o *statsOptions) printSpaces(ctx context.Context, env *cli.Env, r *kist.Re
 		case !isRest(space):
 			named++
 			rows = append(rows, []string{
-				readable.FormatCount(space.Files), o.size(int64(space.Bytes)), o.size(space.All.Stored), o.size(space.Own.Stored),
+				readable.FormatCount(space.Files), o.sizeText(int64(space.Bytes)), o.sizeText(space.All.Stored), o.sizeText(space.Own.Stored),
 				ratio(int64(space.History), space.All.Raw), ratio(space.All.Raw, space.All.Stored), name})
 		case space.Own.Objects > 0:
-			rows = append(rows, []string{"", "", "", o.size(space.Own.Stored), "", "", name})
+			rows = append(rows, []string{"", "", "", o.sizeText(space.Own.Stored), "", "", name})
 		}
 	}
 	if together := s.Account.Together; named > 1 && !isRest(s.Spaces[len(s.Spaces)-1]) {
-		rows = append(rows, []string{"", "", "", o.size(together.Stored), "", "", "together"})
+		rows = append(rows, []string{"", "", "", o.sizeText(together.Stored), "", "", "together"})
 	}
 	printTable(env, rows)
 	return nil
@@ -107,21 +107,21 @@ func (o *statsOptions) printTotal(env *cli.Env, s *stats.Stats, freed *int64) {
 		env.Printf("\n")
 	}
 	env.Printf("in all   %s, %s\n", readable.Plural(uint64(s.Commits), "commit", "commits"), readable.Plural(uint64(s.Named.Objects), "object", "objects"))
-	env.Printf("content  %s in all commits, %s if each object counts once (%s), %s compressed (%s)\n", o.size(int64(s.History)),
-		o.size(s.Named.Raw), ratio(int64(s.History), s.Named.Raw), o.size(s.Named.Stored), ratio(s.Named.Raw, s.Named.Stored))
+	env.Printf("content  %s in all commits, %s if each object counts once (%s), %s compressed (%s)\n", o.sizeText(int64(s.History)),
+		o.sizeText(s.Named.Raw), ratio(int64(s.History), s.Named.Raw), o.sizeText(s.Named.Stored), ratio(s.Named.Raw, s.Named.Stored))
 	var bytes, waste int64
 	for i := range a.Volumes {
 		bytes += a.Volumes[i].Bytes
 		waste += a.Volumes[i].Waste()
 	}
-	env.Printf("on disk  %s in %s, %s of it wasted\n", o.size(bytes), readable.Plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
+	env.Printf("on disk  %s in %s, %s of it wasted\n", o.sizeText(bytes), readable.Plural(uint64(len(a.Volumes)), "volume", "volumes"), o.sizeText(waste))
 	if a.Left > 0 {
-		env.Printf("left     %s from interrupted writes; gc or the next write removes it\n", o.size(a.Left))
+		env.Printf("left     %s from interrupted writes; gc or the next write removes it\n", o.sizeText(a.Left))
 	}
 	if freed == nil {
 		env.Printf("gc       would free an unknown amount: another process collects garbage, or records are damaged\n")
 	} else {
-		env.Printf("gc       would free %s now\n", o.size(*freed))
+		env.Printf("gc       would free %s now\n", o.sizeText(*freed))
 	}
 }
 
@@ -135,7 +135,7 @@ func (o *statsOptions) printVolumes(env *cli.Env, a *gc.Account) {
 			continue
 		}
 		rows = append(rows, []string{readable.FormatCount(uint64(v.Objects)), readable.FormatCount(uint64(v.Held.Objects)),
-			o.size(v.Stored), o.size(v.Held.Stored), o.size(v.Bytes), o.size(v.Waste()),
+			o.sizeText(v.Stored), o.sizeText(v.Held.Stored), o.sizeText(v.Bytes), o.sizeText(v.Waste()),
 			v.Name + "  " + v.Created.Local().Format("2006-01-02 15:04")})
 	}
 	printTable(env, rows)

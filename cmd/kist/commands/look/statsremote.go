@@ -75,14 +75,14 @@ func (o *statsOptions) printPacks(env *cli.Env, u *collect.Usage, total remoteSt
 	rows := [][]string{{"objects", "needed", "size", "needed", "waste", ""}}
 	for i := range u.Packs {
 		x := &u.Packs[i]
-		rows = append(rows, []string{readable.FormatCount(uint64(x.Objects)), readable.FormatCount(uint64(x.Needed)), o.size(int64(x.Size)), o.size(x.Stored), o.size(x.Waste), x.Name.String()})
+		rows = append(rows, []string{readable.FormatCount(uint64(x.Objects)), readable.FormatCount(uint64(x.Needed)), o.sizeText(int64(x.Size)), o.sizeText(x.Stored), o.sizeText(x.Waste), x.Name.String()})
 	}
 	if len(rows) > 1 {
 		printTable(env, rows)
 		env.Printf("\n")
 	}
-	env.Printf("packs      %s in %s; %s in %s needed, %s wasted\n", o.size(total.Bytes), readable.Plural(uint64(total.Packs), "pack", "packs"),
-		o.size(total.Needed), readable.Plural(uint64(total.Objects), "object", "objects"), o.size(total.Wasted))
-	env.Printf("indexes    %s in %s\n", o.size(total.IndexBytes), readable.Plural(uint64(total.Indexes), "file", "files"))
-	env.Printf("marked     %s in %s, for deletion\n", o.size(total.MarkedBytes), readable.Plural(uint64(total.Marked), "file", "files"))
+	env.Printf("packs      %s in %s; %s in %s needed, %s wasted\n", o.sizeText(total.Bytes), readable.Plural(uint64(total.Packs), "pack", "packs"),
+		o.sizeText(total.Needed), readable.Plural(uint64(total.Objects), "object", "objects"), o.sizeText(total.Wasted))
+	env.Printf("indexes    %s in %s\n", o.sizeText(total.IndexBytes), readable.Plural(uint64(total.Indexes), "file", "files"))
+	env.Printf("marked     %s in %s, for deletion\n", o.sizeText(total.MarkedBytes), readable.Plural(uint64(total.Marked), "file", "files"))
 }

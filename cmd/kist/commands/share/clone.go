@@ -107,7 +107,7 @@ func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) err
 	if r != nil {
 		defer r.Close()
 	}
-	if explained := o.explain(result, r, err); explained != nil {
+	if explained := o.explainMistake(result, r, err); explained != nil {
 		return explained
 	}
 	if result == nil || result.FetchResult == nil {
@@ -148,9 +148,9 @@ func (o *cloneOptions) tellCloned(env *cli.Env, r *kist.Repository, result *exch
 	env.PrintOutcome(form, cli.Printable(remote.Redact(o.URL)), cli.QuotePath(r.Root()), again)
 }
 
-// explain returns the error that the command ends with for a mistake in the command line. It
+// explainMistake returns the error that the command ends with for a mistake in the command line. It
 // returns nil for other errors.
-func (o *cloneOptions) explain(result *exchange.CloneResult, r *kist.Repository, err error) error {
+func (o *cloneOptions) explainMistake(result *exchange.CloneResult, r *kist.Repository, err error) error {
 	switch {
 	case errors.Is(err, exchange.ErrNotEmpty):
 		return cli.Failf(cli.ExitFailed, "exists", "%w", err)

@@ -94,7 +94,7 @@ even if there is nothing to send.`,
 
 func (o *pushOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	lost := cli.NewLosses()
-	if err := o.choose(ctx, env, r, args, lost); err != nil {
+	if err := o.chooseRefs(ctx, env, r, args, lost); err != nil {
 		return err
 	}
 
@@ -122,8 +122,8 @@ func (o *pushOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	return cmp.Or(LocksFailed(result), lost.Err())
 }
 
-// choose sets the refs to push, and the remote. It adds refs that are left out to lost.
-func (o *pushOptions) choose(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, lost *cli.Losses) error {
+// chooseRefs sets the refs to push, and the remote. It adds refs that are left out to lost.
+func (o *pushOptions) chooseRefs(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, lost *cli.Losses) error {
 	name := ""
 	var err error
 	if len(args) > 0 {
@@ -132,7 +132,7 @@ func (o *pushOptions) choose(ctx context.Context, env *cli.Env, r *kist.Reposito
 		}
 		args = args[1:]
 	}
-	if o.Refs, err = o.refs(ctx, r, args, lost); err != nil {
+	if o.Refs, err = o.namedRefs(ctx, r, args, lost); err != nil {
 		return err
 	}
 
@@ -220,9 +220,9 @@ func pullOf(r *kist.Repository, o exchange.PushOptions, result *exchange.PushRes
 	return "kist pull"
 }
 
-// refs returns the refs that the arguments and options of push name. --all and --tags
+// namedRefs returns the refs that the arguments and options of push name. --all and --tags
 // leave out names of lost commits, which it adds to lost.
-func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []string, lost *cli.Losses) ([]registry.PushRef, error) {
+func (o *pushOptions) namedRefs(ctx context.Context, r *kist.Repository, args []string, lost *cli.Losses) ([]registry.PushRef, error) {
 	var list []registry.PushRef
 	for _, arg := range args {
 		if o.delete {

@@ -202,8 +202,8 @@ type attributed struct {
 	objects object.Reader
 }
 
-// find returns the file or folder that arg names.
-func (o *attrOptions) find(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) (at attributed, err error) {
+// findEntry returns the file or folder that arg names.
+func (o *attrOptions) findEntry(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) (at attributed, err error) {
 	if at.path, err = env.RepoPath(r, arg); err != nil {
 		return at, err
 	}
@@ -247,7 +247,7 @@ that the first bytes of the file show, such as image/png.`,
 
 func (o *attrOptions) runGet(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	key := args[1]
-	at, err := o.find(ctx, env, r, args[0])
+	at, err := o.findEntry(ctx, env, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ KEY=VALUE. With --inherited, also inherited attributes, with their folder.`,
 }
 
 func (o *attrOptions) runList(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	at, err := o.find(ctx, env, r, args[0])
+	at, err := o.findEntry(ctx, env, r, args[0])
 	if err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (o *attrOptions) runList(ctx context.Context, env *cli.Env, r *kist.Reposit
 func completeKeys(env *cli.Env) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return env.Complete(func(ctx context.Context, env *cli.Env, r *kist.Repository, _ string) []string {
-			at, err := new(attrOptions).find(ctx, env, r, args[0])
+			at, err := new(attrOptions).findEntry(ctx, env, r, args[0])
 			if err != nil {
 				return nil
 			}

@@ -94,7 +94,7 @@ shows how many commits only one of the two has; -vv also names the upstream.`,
 // checkOptions returns an error for options that exclude each other.
 func (o *branchOptions) checkOptions(cmd *cobra.Command) error {
 	changes := o.delete || o.forceDelete || o.move || o.forceMove || o.copy || o.upstream != "" || o.unset
-	if changes && (o.wanted(cmd) || len(o.sort) > 0) {
+	if changes && (o.isFiltered(cmd) || len(o.sort) > 0) {
 		return cli.Usagef("options that select or sort the listed branches do not go together with a change of branches")
 	}
 	return nil
@@ -114,7 +114,7 @@ func runBranch(cmd *cobra.Command, env *cli.Env, r *kist.Repository, o branchOpt
 		return setUpstream(ctx, env, r, o.upstream, args)
 	case o.move || o.forceMove || o.copy:
 		return renameBranch(ctx, r, o, args)
-	case o.list || o.all || o.remotes || o.wanted(cmd) || len(o.sort) > 0 || len(args) == 0:
+	case o.list || o.all || o.remotes || o.isFiltered(cmd) || len(o.sort) > 0 || len(args) == 0:
 		return listBranches(env, cmd, r, o, args)
 	case len(args) > 2:
 		return cli.Usagef("one argument too many: %s", cli.QuoteArg(args[2]))
@@ -254,7 +254,7 @@ func newBranchJSON(ref refs.Ref, current string) branchJSON {
 // listBranches lists branches as git does.
 func listBranches(env *cli.Env, cmd *cobra.Command, r *kist.Repository, o branchOptions, args []string) error {
 	ctx := cmd.Context()
-	keep, args, err := o.filter(cmd, r, args)
+	keep, args, err := o.newTest(cmd, r, args)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func listBranches(env *cli.Env, cmd *cobra.Command, r *kist.Repository, o branch
 	if ok, err := keep(ctx, head.ID); err == nil && ok && head.Branch == "" && len(args) == 0 && (!o.remotes || o.all) {
 		list = slices.Insert(list, 0, refs.Ref{ID: head.ID})
 	}
-	o.print(ctx, env, r, list, head.Branch)
+	o.printBranches(ctx, env, r, list, head.Branch)
 	return nil
 }
 
@@ -342,8 +342,8 @@ func tracking(ctx context.Context, e *cli.Env, r *kist.Repository, ref string) *
 	return &t
 }
 
-// print prints a line for each branch. A ref without a name is the detached HEAD.
-func (o branchOptions) print(ctx context.Context, env *cli.Env, r *kist.Repository, list []refs.Ref, current string) {
+// printBranches prints a line for each branch. A ref without a name is the detached HEAD.
+func (o branchOptions) printBranches(ctx context.Context, env *cli.Env, r *kist.Repository, list []refs.Ref, current string) {
 	type row struct {
 		name, mark string
 		color      cli.Style
@@ -434,8 +434,8 @@ func (f *commitFilter) register(cmd *cobra.Command) {
 	}
 }
 
-// wanted reports whether any of the options is given.
-func (f *commitFilter) wanted(cmd *cobra.Command) bool {
+// isFiltered reports whether any of the options is given.
+func (f *commitFilter) isFiltered(cmd *cobra.Command) bool {
 	for _, option := range commitFilters {
 		if cmd.Flags().Changed(option.name) {
 			return true
@@ -444,9 +444,9 @@ func (f *commitFilter) wanted(cmd *cobra.Command) bool {
 	return false
 }
 
-// filter returns the test that the options describe, and the arguments that are not
+// newTest returns the test that the options describe, and the arguments that are not
 // revisions of an option.
-func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []string) (commitTest, []string, error) {
+func (f commitFilter) newTest(cmd *cobra.Command, r *kist.Repository, args []string) (commitTest, []string, error) {
 	ctx := cmd.Context()
 	type test struct {
 		id       object.ID

@@ -48,7 +48,7 @@ func (o checkoutOptions) carriedChanges(ctx context.Context, env *cli.Env, r *ki
 func (l *statusLine) fromHead() byte {
 	added := l.index == 'A' || l.index == 'R'
 	switch {
-	case l.alike():
+	case l.isOneLetter():
 		return 'U'
 	case l.worktree == 'X' || added && l.worktree == 'D':
 		return 0

@@ -35,7 +35,7 @@ func (o *sideOptions) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
 }
 
-func (o sideOptions) side() tree.Side {
+func (o sideOptions) chosenSide() tree.Side {
 	switch {
 	case o.ours:
 		return tree.Ours
@@ -136,11 +136,11 @@ func (o checkoutOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 		return chooseHunks(ctx, env, r, hunkMode{rev: rev, index: rev != "", worktree: true}, paths)
 	case isPaths && (creates || o.detach):
 		return cli.Usagef("-b, -B and --detach do not go together with paths")
-	case isPaths && rev != "" && o.side() != tree.NoSide:
+	case isPaths && rev != "" && o.chosenSide() != tree.NoSide:
 		return cli.Usagef("--ours and --theirs do not go together with a revision")
 	case isPaths:
 		return restore(ctx, env, r, checkout.RestoreOptions{
-			Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force, Side: o.side(),
+			Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force, Side: o.chosenSide(),
 		}, paths)
 	case o.ours || o.theirs:
 		return cli.Usagef("--ours and --theirs need the paths of conflicting files")

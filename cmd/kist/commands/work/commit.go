@@ -282,7 +282,7 @@ func composeMessage(ctx context.Context, env *cli.Env, r *kist.Repository, o *co
 	case editor == "":
 		return "", cli.Hintf(cli.Usagef("no commit message"), "-m MESSAGE or -F FILE gives one")
 	}
-	return o.edit(ctx, env, r, draft)
+	return o.editDraft(ctx, env, r, draft)
 }
 
 // draftMessage returns the message of the amended commit, or of the operation in progress.
@@ -327,9 +327,9 @@ func editor(env *cli.Env) string {
 	return "vi"
 }
 
-// edit runs the editor on a draft, which the status follows as comments. It returns the
+// editDraft runs the editor on a draft, which the status follows as comments. It returns the
 // edited message.
-func (o *commitOptions) edit(ctx context.Context, env *cli.Env, r *kist.Repository, draft string) (string, error) {
+func (o *commitOptions) editDraft(ctx context.Context, env *cli.Env, r *kist.Repository, draft string) (string, error) {
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 	if err != nil {
 		return "", err
@@ -346,7 +346,7 @@ func (o *commitOptions) edit(ctx context.Context, env *cli.Env, r *kist.Reposito
 	long := longStatus{env: env, repo: r, status: s, paint: plain, draft: true, all: o.All}
 	text := draft + "\n\n# What does this commit do, and why? Lines that begin with # are left out. Without\n" +
 		"# a message there will be no commit.\n#\n"
-	for line := range strings.Lines(long.text(statusOptions{})) {
+	for line := range strings.Lines(long.writeAll(statusOptions{})) {
 		text += strings.TrimRight("# "+line, " \n") + "\n"
 	}
 

@@ -61,8 +61,8 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
 }
 
-// used returns the name of an option that was given and needs --to, or "".
-func (o *extractOptions) used() string {
+// usedOption returns the name of an option that was given and needs --to, or "".
+func (o *extractOptions) usedOption() string {
 	for _, name := range []string{"include", "exclude", "iinclude", "iexclude", "overwrite", "metadata", "numeric-ids", "usermap", "groupmap", "no-xattrs", "include-xattr", "exclude-xattr", "git", "delete", "verify", "dry-run"} {
 		if o.flags.Changed(name) {
 			return name
@@ -78,8 +78,8 @@ type ExtractedJSON struct {
 	Removed int    `json:"removed,omitempty" doc:"the number of files that were removed"`
 }
 
-// extract writes paths of a commit elsewhere.
-func (o *restoreOptions) extract(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
+// extractPaths writes paths of a commit elsewhere.
+func (o *restoreOptions) extractPaths(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	full, err := o.fullMetadata()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *cli.Env, r *kist.Repo
 	if err != nil {
 		return err
 	}
-	from, err := o.extracted(ctx, env, r, args)
+	from, err := o.findExtracted(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *cli.Env, r *kist.Repo
 	if err != nil && !stage.IsPartial(err) {
 		return err
 	}
-	o.show(env, result)
+	o.printExtracted(env, result)
 	if full == nil && !o.dryRun && slices.ContainsFunc(result.Ops, func(op worktree.Op) bool { return op.New != nil && op.New.Meta != nil }) {
 		env.Info("recorded owners, devices and rights were not restored: --metadata full restores them")
 	}
@@ -124,9 +124,9 @@ type extracted struct {
 	root  *object.Entry
 }
 
-// extracted finds the files for arguments. REV:FOLDER as the only one stands for the content of
+// findExtracted finds the files for arguments. REV:FOLDER as the only one stands for the content of
 // the folder, and REV:FILE or FILE@N for the file alone, all without the path above.
-func (o *restoreOptions) extracted(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (extracted, error) {
+func (o *restoreOptions) findExtracted(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) (extracted, error) {
 	entry := len(args) == 1 && o.source == "" && !pathspec.IsPattern(args[0]) && input.NamesEntry(ctx, env, r, args[0])
 	if entry && input.NamesPath(args[0]) {
 		rev, _, _ := refs.SplitPath(args[0])
@@ -208,8 +208,8 @@ func warnDenied(env *cli.Env, full *worktree.FullMetadata) {
 	}
 }
 
-// show prints the result of extract.
-func (o *extractOptions) show(env *cli.Env, result *checkout.Extracted) {
+// printExtracted prints the result of extract.
+func (o *extractOptions) printExtracted(env *cli.Env, result *checkout.Extracted) {
 	removed := 0
 	for _, op := range result.Ops {
 		status := "write"

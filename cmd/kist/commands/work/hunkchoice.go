@@ -114,7 +114,7 @@ func chooseHunks(ctx context.Context, env *cli.Env, r *kist.Repository, m hunkMo
 	}
 
 	d := &hunkDialogue{Comparison: c, mode: m, in: bufio.NewReader(env.Stdin)}
-	worktree, index, err := d.all(ctx, changes)
+	worktree, index, err := d.askAll(ctx, changes)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func stashHunks(env *cli.Env, r *kist.Repository, specs pathspec.List) func(ctx 
 		}
 		changes = slices.DeleteFunc(changes, func(f compare.Change) bool { return f.Old == nil }) // new files stay, as in git
 		d := &hunkDialogue{Comparison: c, mode: hunkMode{verb: "Stash", index: true, stash: true}, in: bufio.NewReader(env.Stdin)}
-		if undone, stashed, err = d.all(ctx, changes); err == nil { // the choices for the index are stashed
+		if undone, stashed, err = d.askAll(ctx, changes); err == nil { // the choices for the index are stashed
 			asked = trees
 		}
 		return stashed, undone, err
@@ -164,9 +164,9 @@ const hunkGuide = `# ---
 # it again. Without any line, the hunk stays as it was.
 `
 
-// edit lets the user edit a hunk. It reports whether the result is to be used.
-func (d *hunkDialogue) edit(ctx context.Context, f *hunkFile, at int) (bool, error) {
-	i, _ := f.hunk(at)
+// editHunk lets the user edit a hunk. It reports whether the result is to be used.
+func (d *hunkDialogue) editHunk(ctx context.Context, f *hunkFile, at int) (bool, error) {
+	i, _ := f.hunkAt(at)
 	if editor(d.Env) == "" {
 		d.complain("Sorry, no editor: KIST_EDITOR names one")
 		return false, nil
@@ -195,24 +195,24 @@ func (d *hunkDialogue) edit(ctx context.Context, f *hunkFile, at int) (bool, err
 			return err == nil, nil
 		}
 		d.complain("%v", err)
-		again, err := d.yes(ctx, `Your edited hunk does not apply. Edit again (saying "no" discards!) [y/n]? `)
+		again, err := d.askYesNo(ctx, `Your edited hunk does not apply. Edit again (saying "no" discards!) [y/n]? `)
 		if err != nil || !again {
 			return false, err
 		}
 	}
 }
 
-// chosen adds the choice about a file to the choices for the worktree and for the index.
-func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index []stage.Chosen) (_, _ []stage.Chosen, err error) {
+// addChoice adds the choice about a file to the choices for the worktree and for the index.
+func (d *hunkDialogue) addChoice(ctx context.Context, f *hunkFile, worktree, index []stage.Chosen) (_, _ []stage.Chosen, err error) {
 	if !slices.Contains(f.use, useHunk) {
 		return worktree, index, nil
 	}
-	c := stage.Chosen{Path: f.Path, From: f.Old, To: f.New, All: d.New, Before: f.texts.Old, Properties: f.offset() > 0 && f.use[0] == useHunk}
+	c := stage.Chosen{Path: f.Path, From: f.Old, To: f.New, All: d.New, Before: f.texts.Old, Properties: f.firstHunk() > 0 && f.use[0] == useHunk}
 	after := f.texts.New
 	if d.mode.back {
 		c.From, c.To, c.All, c.Before, after = f.New, f.Old, d.Old, f.texts.New, f.texts.Old
 	}
-	c.Text, err = f.patch.Apply(func(i int) bool { return f.use[i+f.offset()] == useHunk })
+	c.Text, err = f.patch.Apply(func(i int) bool { return f.use[i+f.firstHunk()] == useHunk })
 	switch whole := c.From == nil || c.To == nil; {
 	case err != nil:
 		return nil, nil, err
@@ -223,7 +223,7 @@ func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index 
 	}
 
 	if d.mode.stash {
-		left, err := d.unstashed(f, c)
+		left, err := d.restOfStashed(f, c)
 		return append(worktree, left), append(index, c), err
 	}
 	if d.mode.index {
@@ -233,7 +233,7 @@ func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index 
 		}
 		if errors.Is(err, tree.ErrHunkMismatch) {
 			d.complain("The selected hunks do not apply to the index!")
-			anyway, err := d.yes(ctx, "Apply them to the worktree anyway? ")
+			anyway, err := d.askYesNo(ctx, "Apply them to the worktree anyway? ")
 			if err != nil || !anyway {
 				d.complain("Nothing was applied.")
 				return worktree, index, err
@@ -250,16 +250,16 @@ func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index 
 	return worktree, index, nil
 }
 
-// unstashed returns what stays of a file after the choice c was stashed. If that is not clear
+// restOfStashed returns what stays of a file after the choice c was stashed. If that is not clear
 // after an edit, all changes stay.
-func (d *hunkDialogue) unstashed(f *hunkFile, c stage.Chosen) (stage.Chosen, error) {
+func (d *hunkDialogue) restOfStashed(f *hunkFile, c stage.Chosen) (stage.Chosen, error) {
 	left := stage.Chosen{Path: c.Path, From: f.New, To: f.Old, All: d.Old, Before: f.texts.New, Properties: c.Properties, Content: c.Content}
 	if c.Content != stage.PartSome {
 		return left, nil
 	}
 	var err error
 	if !f.edited {
-		left.Text, err = f.patch.Apply(func(i int) bool { return f.use[i+f.offset()] != useHunk })
+		left.Text, err = f.patch.Apply(func(i int) bool { return f.use[i+f.firstHunk()] != useHunk })
 		return left, err
 	}
 	var conflicts bool

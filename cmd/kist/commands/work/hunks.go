@@ -45,8 +45,8 @@ const (
 	skipHunk
 )
 
-// all asks about all changes. It returns the choices for the worktree and for the index.
-func (d *hunkDialogue) all(ctx context.Context, changes []compare.Change) (worktree, index []stage.Chosen, err error) {
+// askAll asks about all changes. It returns the choices for the worktree and for the index.
+func (d *hunkDialogue) askAll(ctx context.Context, changes []compare.Change) (worktree, index []stage.Chosen, err error) {
 	idx, err := d.Repo.Index()
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func (d *hunkDialogue) all(ctx context.Context, changes []compare.Change) (workt
 			continue
 		}
 		files++
-		f, why, err := d.file(ctx, change)
+		f, why, err := d.prepareFile(ctx, change)
 		if err != nil {
 			return nil, nil, fmt.Errorf("compare %s: %w", cli.QuoteArg(change.Path), err)
 		}
@@ -70,10 +70,10 @@ func (d *hunkDialogue) all(ctx context.Context, changes []compare.Change) (workt
 			continue
 		}
 		asked++
-		if err := d.ask(ctx, f); err != nil {
+		if err := d.askFile(ctx, f); err != nil {
 			return nil, nil, err
 		}
-		if worktree, index, err = d.chosen(ctx, f, worktree, index); err != nil {
+		if worktree, index, err = d.addChoice(ctx, f, worktree, index); err != nil {
 			return nil, nil, err
 		}
 		if d.quit {
@@ -89,8 +89,8 @@ func (d *hunkDialogue) all(ctx context.Context, changes []compare.Change) (workt
 	return worktree, index, nil
 }
 
-// file prepares the questions about a changed file. If there can be none, it returns the reason.
-func (d *hunkDialogue) file(ctx context.Context, change compare.Change) (*hunkFile, string, error) {
+// prepareFile prepares the questions about a changed file. If there can be none, it returns the reason.
+func (d *hunkDialogue) prepareFile(ctx context.Context, change compare.Change) (*hunkFile, string, error) {
 	f := &hunkFile{Change: change}
 	for _, e := range []*object.Entry{change.Old, change.New} {
 		if e != nil && e.Type != object.TypeFile && e.Type != object.TypeSymlink {
@@ -116,19 +116,19 @@ func (d *hunkDialogue) file(ctx context.Context, change compare.Change) (*hunkFi
 	if f.texts, isText, err = d.Comparison.Texts(ctx, change); err != nil || !isText {
 		return nil, "not text, left out", err
 	}
-	if same, err := d.same(ctx, f); err != nil || !same {
+	if same, err := d.isUnchanged(ctx, f); err != nil || !same {
 		return nil, "changed meanwhile, left out", err
 	}
 	f.patch = tree.NewPatch(f.texts.Old, f.texts.New)
 	if d.mode.back {
 		f.patch = tree.NewReversePatch(f.texts.Old, f.texts.New)
 	}
-	f.use = make([]decision, max(f.offset()+f.patch.Len(), 1))
+	f.use = make([]decision, max(f.firstHunk()+f.patch.Len(), 1))
 	return f, "", nil
 }
 
-// same reports whether a file of the worktree still has the content that was compared.
-func (d *hunkDialogue) same(ctx context.Context, f *hunkFile) (bool, error) {
+// isUnchanged reports whether a file of the worktree still has the content that was compared.
+func (d *hunkDialogue) isUnchanged(ctx context.Context, f *hunkFile) (bool, error) {
 	switch {
 	case compare.HaveSameData(f.Old, f.New):
 		return true, nil
@@ -154,22 +154,22 @@ func (d *hunkDialogue) propertyLines(change compare.Change) (lines []string) {
 	return append(lines, rest...)
 }
 
-// offset returns the number of questions before those about hunks.
-func (f *hunkFile) offset() int {
+// firstHunk returns the number of questions before those about hunks.
+func (f *hunkFile) firstHunk() int {
 	if f.Old == nil || f.New == nil {
 		return 0
 	}
 	return min(len(f.properties), 1)
 }
 
-// hunk returns the number of the hunk of a question, and whether it is about a hunk.
-func (f *hunkFile) hunk(at int) (int, bool) {
-	i := at - f.offset()
+// hunkAt returns the number of the hunk of a question, and whether it is about a hunk.
+func (f *hunkFile) hunkAt(at int) (int, bool) {
+	i := at - f.firstHunk()
 	return i, i >= 0 && i < f.patch.Len()
 }
 
-// open returns the nearest questions before and after at that are not decided, or -1.
-func (f *hunkFile) open(at int) (before, after int) {
+// undecidedAround returns the nearest questions before and after at that are not decided, or -1.
+func (f *hunkFile) undecidedAround(at int) (before, after int) {
 	before = at - 1
 	for before >= 0 && f.use[before] != undecided {
 		before--
@@ -181,8 +181,8 @@ func (f *hunkFile) open(at int) (before, after int) {
 	return before, after
 }
 
-// decide sets the questions from at on that are not decided.
-func (f *hunkFile) decide(at int, use decision) {
+// decideRest sets the questions from at on that are not decided.
+func (f *hunkFile) decideRest(at int, use decision) {
 	for ; at < len(f.use); at++ {
 		if f.use[at] == undecided {
 			f.use[at] = use
@@ -190,8 +190,8 @@ func (f *hunkFile) decide(at int, use decision) {
 	}
 }
 
-// ask asks about one file, until everything is decided.
-func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
+// askFile asks about one file, until everything is decided.
+func (d *hunkDialogue) askFile(ctx context.Context, f *hunkFile) error {
 	head := slices.DeleteFunc(d.Header(f.Change), func(line string) bool {
 		return slices.Contains(f.properties, line) || strings.HasPrefix(line, "time ")
 	})
@@ -208,12 +208,12 @@ func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
 		if at >= len(f.use) {
 			at = 0
 		}
-		before, after := f.open(at)
+		before, after := f.undecidedAround(at)
 		if before < 0 && after < 0 && f.use[at] != undecided {
 			break
 		}
-		letters := d.show(f, at, before, after)
-		answer, ok, err := d.read(ctx)
+		letters := d.showHunk(f, at, before, after)
+		answer, ok, err := d.readAnswer(ctx)
 		if err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
 		if answer == "" {
 			continue
 		}
-		if at, err = d.answer(ctx, f, at, letters, answer); err != nil {
+		if at, err = d.carryOut(ctx, f, at, letters, answer); err != nil {
 			return err
 		}
 	}
@@ -231,10 +231,10 @@ func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
 	return nil
 }
 
-// show prints a hunk and the question. It returns the letters that are allowed besides the
+// showHunk prints a hunk and the question. It returns the letters that are allowed besides the
 // usual ones.
-func (d *hunkDialogue) show(f *hunkFile, at, before, after int) string {
-	i, isHunk := f.hunk(at)
+func (d *hunkDialogue) showHunk(f *hunkFile, at, before, after int) string {
+	i, isHunk := f.hunkAt(at)
 	var letters string
 	add := func(ok bool, letter string) {
 		if ok {
@@ -265,7 +265,7 @@ func (d *hunkDialogue) show(f *hunkFile, at, before, after int) string {
 		add(f.New != nil, "e")
 		d.PrintLines(f.patch.Hunk(i), 0)
 	}
-	d.prompt(fmt.Sprintf("(%d/%d) %s %s%s [y,n,q,a,d%s,?]? ", at+1, len(f.use), d.mode.verb, thing, d.mode.where, letters))
+	d.printPrompt(fmt.Sprintf("(%d/%d) %s %s%s [y,n,q,a,d%s,?]? ", at+1, len(f.use), d.mode.verb, thing, d.mode.where, letters))
 	return letters
 }
 
@@ -281,16 +281,16 @@ func (d *hunkDialogue) complain(format string, args ...any) {
 	fmt.Fprintln(d.Env.Stderr, d.Env.PaintErr(cli.BoldRed, cli.Printable(fmt.Sprintf(format, args...))))
 }
 
-// prompt prints a question.
-func (d *hunkDialogue) prompt(text string) {
+// printPrompt prints a question.
+func (d *hunkDialogue) printPrompt(text string) {
 	d.Env.Printf("%s", d.Env.Paint(cli.Blue, text))
 	if out, ok := d.Env.Stdout.(*cli.Results); ok {
 		_ = out.Flush() // the results are flushed again at the end, with the same error
 	}
 }
 
-// read reads an answer. It reports false at the end of the input.
-func (d *hunkDialogue) read(ctx context.Context) (string, bool, error) {
+// readAnswer reads an answer. It reports false at the end of the input.
+func (d *hunkDialogue) readAnswer(ctx context.Context) (string, bool, error) {
 	type line struct {
 		text string
 		err  error
@@ -308,9 +308,9 @@ func (d *hunkDialogue) read(ctx context.Context) (string, bool, error) {
 	}
 }
 
-// answer carries out an answer, and returns the question to go on with.
-func (d *hunkDialogue) answer(ctx context.Context, f *hunkFile, at int, letters, answer string) (int, error) {
-	before, after := f.open(at)
+// carryOut carries out an answer, and returns the question to go on with.
+func (d *hunkDialogue) carryOut(ctx context.Context, f *hunkFile, at int, letters, answer string) (int, error) {
+	before, after := f.undecidedAround(at)
 	next := after
 	if next < 0 {
 		next = len(f.use)
@@ -323,16 +323,16 @@ func (d *hunkDialogue) answer(ctx context.Context, f *hunkFile, at int, letters,
 		f.use[at] = skipHunk
 		return next, nil
 	case 'a', 'A':
-		f.decide(at, useHunk)
+		f.decideRest(at, useHunk)
 		return len(f.use), nil
 	case 'd', 'D', 'q', 'Q':
-		f.decide(at, skipHunk)
+		f.decideRest(at, skipHunk)
 		d.quit = answer[0] == 'q' || answer[0] == 'Q'
 		return len(f.use), nil
 	}
 	why, known := refusals[answer[0]]
 	if !known {
-		d.help(letters)
+		d.printHelp(letters)
 		return at, nil
 	}
 	if !strings.Contains(letters, answer[:1]) {
@@ -350,17 +350,17 @@ func (d *hunkDialogue) answer(ctx context.Context, f *hunkFile, at int, letters,
 	case 'j':
 		return after, nil
 	case 'g':
-		return d.jump(ctx, f, at, answer[1:])
+		return d.jumpTo(ctx, f, at, answer[1:])
 	case '/':
-		return d.search(ctx, f, at, answer[1:])
+		return d.searchHunk(ctx, f, at, answer[1:])
 	case 's':
-		i, _ := f.hunk(at)
+		i, _ := f.hunkAt(at)
 		n := f.patch.Parts(i)
 		f.patch.Split(i)
 		f.use = slices.Replace(f.use, at, at+1, slices.Repeat(f.use[at:at+1], n)...)
 		d.Env.Printf("%s\n", d.Env.Paint(cli.Bold, fmt.Sprintf("Split into %d hunks.", n)))
 	case 'e':
-		done, err := d.edit(ctx, f, at)
+		done, err := d.editHunk(ctx, f, at)
 		if err != nil || !done {
 			return at, err
 		}
@@ -377,8 +377,8 @@ var refusals = map[byte]string{
 	's': "Sorry, cannot split this hunk", 'e': "Sorry, cannot edit this hunk",
 }
 
-// help explains the letters.
-func (d *hunkDialogue) help(letters string) {
+// printHelp explains the letters.
+func (d *hunkDialogue) printHelp(letters string) {
 	verb := strings.ToLower(d.mode.verb)
 	lines := []string{
 		"y - " + verb + " this hunk" + d.mode.where,
@@ -409,21 +409,21 @@ func (d *hunkDialogue) help(letters string) {
 // hunksListed is the number of hunks that the answer g shows at a time.
 const hunksListed = 20
 
-// jump goes to the hunk with the number in an answer. Without a number, it lists the hunks
+// jumpTo goes to the hunk with the number in an answer. Without a number, it lists the hunks
 // and asks for one.
-func (d *hunkDialogue) jump(ctx context.Context, f *hunkFile, at int, answer string) (int, error) {
+func (d *hunkDialogue) jumpTo(ctx context.Context, f *hunkFile, at int, answer string) (int, error) {
 	answer = strings.TrimSpace(answer)
 	for i := max(at-hunksListed/2, 0); answer == ""; {
 		end := min(i+hunksListed, len(f.use))
 		for ; i < end; i++ {
-			d.Env.Printf("%c%2d: %s\n", " +-"[f.use[i]], i+1, cli.Printable(f.summary(i)))
+			d.Env.Printf("%c%2d: %s\n", " +-"[f.use[i]], i+1, cli.Printable(f.summarizeHunk(i)))
 		}
 		if i < len(f.use) {
-			d.prompt("go to which hunk (<ret> to see more)? ")
+			d.printPrompt("go to which hunk (<ret> to see more)? ")
 		} else {
-			d.prompt("go to which hunk? ")
+			d.printPrompt("go to which hunk? ")
 		}
-		text, ok, err := d.read(ctx)
+		text, ok, err := d.readAnswer(ctx)
 		if err != nil || !ok {
 			return at, err
 		}
@@ -442,9 +442,9 @@ func (d *hunkDialogue) jump(ctx context.Context, f *hunkFile, at int, answer str
 	return at, nil
 }
 
-// summary describes a hunk in one line: its place, and the first changed line.
-func (f *hunkFile) summary(at int) string {
-	i, isHunk := f.hunk(at)
+// summarizeHunk describes a hunk in one line: its place, and the first changed line.
+func (f *hunkFile) summarizeHunk(at int) string {
+	i, isHunk := f.hunkAt(at)
 	if !isHunk {
 		return strings.Join(f.properties, ", ")
 	}
@@ -460,12 +460,12 @@ func (f *hunkFile) summary(at int) string {
 	return fmt.Sprintf("%-20s %.60s", place, first)
 }
 
-// search goes to the next hunk that matches the regular expression in an answer. Without
+// searchHunk goes to the next hunk that matches the regular expression in an answer. Without
 // one, it asks.
-func (d *hunkDialogue) search(ctx context.Context, f *hunkFile, at int, pattern string) (int, error) {
+func (d *hunkDialogue) searchHunk(ctx context.Context, f *hunkFile, at int, pattern string) (int, error) {
 	if pattern == "" {
-		d.prompt("search for regex? ")
-		text, ok, err := d.read(ctx)
+		d.printPrompt("search for regex? ")
+		text, ok, err := d.readAnswer(ctx)
 		if err != nil || !ok || text == "" {
 			return at, err
 		}
@@ -478,7 +478,7 @@ func (d *hunkDialogue) search(ctx context.Context, f *hunkFile, at int, pattern 
 	}
 	for n := range f.use {
 		at := (at + n) % len(f.use)
-		if i, isHunk := f.hunk(at); isHunk && re.Match(f.patch.Hunk(i)) {
+		if i, isHunk := f.hunkAt(at); isHunk && re.Match(f.patch.Hunk(i)) {
 			return at, nil
 		}
 	}
@@ -486,11 +486,11 @@ func (d *hunkDialogue) search(ctx context.Context, f *hunkFile, at int, pattern 
 	return at, nil
 }
 
-// yes asks a question until the answer is y or n. The end of the input counts as n.
-func (d *hunkDialogue) yes(ctx context.Context, question string) (bool, error) {
+// askYesNo asks a question until the answer is y or n. The end of the input counts as n.
+func (d *hunkDialogue) askYesNo(ctx context.Context, question string) (bool, error) {
 	for {
-		d.prompt(question)
-		text, ok, err := d.read(ctx)
+		d.printPrompt(question)
+		text, ok, err := d.readAnswer(ctx)
 		if err != nil || !ok {
 			return false, err
 		}

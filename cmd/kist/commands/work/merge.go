@@ -172,7 +172,7 @@ func (o *MergeFlags) PrintResult(ctx context.Context, env *cli.Env, r *kist.Repo
 	}
 	env.Maintain(r)
 
-	if err := o.print(ctx, env, r, result); err != nil {
+	if err := o.printResult(ctx, env, r, result); err != nil {
 		return err
 	}
 	if err := env.Unwritten(r, mergeErr); err != nil {
@@ -245,8 +245,8 @@ type MergedJSON struct {
 	Conflicts []conflictJSON `json:"conflicts" doc:"the conflicts"`
 }
 
-// print prints the result of a merge.
-func (o *MergeFlags) print(ctx context.Context, env *cli.Env, r *kist.Repository, result *commits.MergeResult) error {
+// printResult prints the result of a merge.
+func (o *MergeFlags) printResult(ctx context.Context, env *cli.Env, r *kist.Repository, result *commits.MergeResult) error {
 	var n show.ChangeCounts
 	what := "merged"
 	switch {

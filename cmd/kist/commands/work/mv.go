@@ -115,7 +115,7 @@ func (o *rmOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	if o.Paths, err = pathspec.Find(ctx, r, specs, pathspec.Places{Index: true}); err != nil {
 		return err
 	}
-	if err := o.allowed(r, specs); err != nil {
+	if err := o.checkFolders(r, specs); err != nil {
 		return err
 	}
 
@@ -133,9 +133,9 @@ func (o *rmOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 	return nil
 }
 
-// allowed returns an error if args name a folder, and --recursive is not given.
+// checkFolders returns an error if args name a folder, and --recursive is not given.
 // checkout.Remove refuses the folders that a pattern matches.
-func (o rmOptions) allowed(r *kist.Repository, specs pathspec.List) error {
+func (o rmOptions) checkFolders(r *kist.Repository, specs pathspec.List) error {
 	if o.Recursive || specs.IsPlain() {
 		return nil
 	}

@@ -162,7 +162,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	}
 	env.Maintain(r)
 	if o.abort {
-		return o.aborted(env, r, result, err)
+		return o.endAborted(env, r, result, err)
 	}
 	if err == nil || stage.IsPartial(err) {
 		env.JSON(NewRebasedJSON(result))
@@ -333,8 +333,8 @@ func keptStash(result *rebase.Result) error {
 	return cli.Hintf(err, "they are safe in %s: 'kist stash show' lists them, 'kist stash drop' removes them when you have them back", result.Kept.Name())
 }
 
-// aborted prints HEAD with --json, and returns the error that the command ends with.
-func (o *rebaseOptions) aborted(env *cli.Env, r *kist.Repository, result *rebase.Result, err error) error {
+// endAborted prints HEAD with --json, and returns the error that the command ends with.
+func (o *rebaseOptions) endAborted(env *cli.Env, r *kist.Repository, result *rebase.Result, err error) error {
 	head, herr := r.Refs().Head()
 	if herr == nil {
 		env.JSON(NewCheckoutJSON(head))

@@ -105,7 +105,7 @@ func (o *restoreOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 	if len(args) == 0 && o.to == "" {
 		return cli.Hintf(cli.Usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
 	}
-	if o.to == "" && o.source == "" && o.side() == tree.NoSide {
+	if o.to == "" && o.source == "" && o.chosenSide() == tree.NoSide {
 		rest, err := o.restoreVersions(ctx, env, r, args)
 		if err != nil || len(rest) == 0 {
 			return err
@@ -113,20 +113,20 @@ func (o *restoreOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 		args = rest
 	}
 	if o.to != "" {
-		return o.extract(ctx, env, r, args)
+		return o.extractPaths(ctx, env, r, args)
 	}
 	specs, err := input.Pathspecs(env, r, args, false)
 	if err != nil {
 		return err
 	}
-	if name := o.extractOptions.used(); name != "" {
+	if name := o.extractOptions.usedOption(); name != "" {
 		return cli.Usagef("--%s is only for --to", name)
 	}
 	if r.IsBare() && (o.worktree || !o.staged) {
 		return kist.ErrBare
 	}
 	err = restore(ctx, env, r, checkout.RestoreOptions{
-		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
+		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.chosenSide(),
 	}, specs)
 	return o.hintSource(ctx, r, args, err)
 }

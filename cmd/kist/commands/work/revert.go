@@ -40,8 +40,8 @@ func (o *stepsOptions) register(cmd *cobra.Command, others ...string) {
 // isGiven reports whether one of the options is given.
 func (o *stepsOptions) isGiven() bool { return o.goOn || o.abort || o.skip }
 
-// resume continues an operation, with or without the step at hand.
-func (o *stepsOptions) resume(ctx context.Context, r *kist.Repository, op operation.Operation, steps commits.StepOptions) (*commits.StepsResult, error) {
+// resumeSteps continues an operation, with or without the step at hand.
+func (o *stepsOptions) resumeSteps(ctx context.Context, r *kist.Repository, op operation.Operation, steps commits.StepOptions) (*commits.StepsResult, error) {
 	if o.skip {
 		return commits.Skip(ctx, r, op, steps)
 	}
@@ -150,7 +150,7 @@ func (o *revertOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	p := env.Progress(map[operation.Operation]string{operation.Reverting: "reverting", operation.Picking: "picking"}[o.op])
 	o.Progress = p.Amounts()
 	if o.isGiven() {
-		result, err = o.resume(ctx, r, o.op, o.StepOptions)
+		result, err = o.resumeSteps(ctx, r, o.op, o.StepOptions)
 	} else {
 		result, err = o.doer(ctx, r, o.RevertOptions)
 	}
@@ -158,7 +158,7 @@ func (o *revertOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	if result == nil {
 		return env.Unwritten(r, blocked(err))
 	}
-	return o.print(ctx, env, r, result, err)
+	return o.printResult(ctx, env, r, result, err)
 }
 
 // revertArgs returns the commits that revisions and ranges stand for. A range is in the
@@ -200,9 +200,9 @@ type stoppedJSON struct {
 	Rest      []object.ID    `json:"rest" doc:"the commits that are left"`
 }
 
-// print prints the result, and returns the error that the command ends with. The command
+// printResult prints the result, and returns the error that the command ends with. The command
 // may have failed with revertErr after some commits.
-func (o *revertOptions) print(ctx context.Context, env *cli.Env, r *kist.Repository, result *commits.StepsResult, revertErr error) error {
+func (o *revertOptions) printResult(ctx context.Context, env *cli.Env, r *kist.Repository, result *commits.StepsResult, revertErr error) error {
 	for _, c := range result.Commits {
 		printCommitted(env, c)
 	}

@@ -340,7 +340,7 @@ func unstashes(env *cli.Env, cmd *cobra.Command, find func(context.Context, *kis
 		o.Progress = p.Amounts()
 		result, err := apply(ctx, r, e, o)
 		p.Stop()
-		return unstashed{e, result, cmd.Name() == "pop"}.end(ctx, env, r, err)
+		return unstashed{e, result, cmd.Name() == "pop"}.printAndEnd(ctx, env, r, err)
 	}), cli.ExitPartial, cli.ExitBusy)
 	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage the changes that were staged")
 	return cmd
@@ -370,7 +370,7 @@ staged changes, and removes it from the list.`,
 		if result != nil {
 			env.Info("Switched to a new branch '%s'", cli.Printable(args[0]))
 		}
-		return unstashed{e, result, true}.end(ctx, env, r, err)
+		return unstashed{e, result, true}.printAndEnd(ctx, env, r, err)
 	}), cli.ExitPartial, cli.ExitBusy)
 	return cmd
 }
@@ -390,9 +390,9 @@ type unstashed struct {
 	drop   bool           // it leaves the list if there was no problem
 }
 
-// end prints the result, and returns the error that the command ends with. Applying the stash
+// printAndEnd prints the result, and returns the error that the command ends with. Applying the stash
 // ended with applyErr.
-func (u unstashed) end(ctx context.Context, env *cli.Env, r *kist.Repository, applyErr error) error {
+func (u unstashed) printAndEnd(ctx context.Context, env *cli.Env, r *kist.Repository, applyErr error) error {
 	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return env.Unwritten(r, cli.HalfDone(blocked(applyErr)))
 	}

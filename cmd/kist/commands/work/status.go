@@ -164,7 +164,7 @@ func statusShort(env *cli.Env, r *kist.Repository, o statusOptions, s *stage.Sta
 	}
 	for _, l := range statusLines(s) {
 		letters := painted(cli.Green, l.index) + painted(cli.Red, l.worktree)
-		if l.alike() {
+		if l.isOneLetter() {
 			letters = painted(cli.Red, l.index, l.worktree)
 		}
 		switch {
@@ -286,8 +286,8 @@ type statusLine struct {
 	reason          string // why it cannot be read
 }
 
-// alike reports whether the two letters mean one thing together.
-func (l *statusLine) alike() bool {
+// isOneLetter reports whether the two letters mean one thing together.
+func (l *statusLine) isOneLetter() bool {
 	return l.index == '?' || l.index == '!' || conflictNames[string([]byte{l.index, l.worktree})] != ""
 }
 

@@ -22,7 +22,7 @@ import (
 // statusLong prints a status for a person to read.
 func statusLong(ctx context.Context, env *cli.Env, r *kist.Repository, o statusOptions, s *stage.Status) {
 	p := longStatus{env: env, repo: r, status: s, paint: env.Paint, next: nextSteps(ctx, r, s.State.Rest)}
-	env.Printf("%s", p.text(o))
+	env.Printf("%s", p.writeAll(o))
 }
 
 // nextSteps returns lines for the next two steps, as they are in the list of a rebase.
@@ -64,54 +64,54 @@ type longStatus struct {
 	out    strings.Builder
 }
 
-func (p *longStatus) text(o statusOptions) string {
+func (p *longStatus) writeAll(o statusOptions) string {
 	s := p.status
-	p.head(s.Head)
+	p.writeHead(s.Head)
 	if s.Tracking != nil && !p.draft {
-		p.printf("%s", standingLong(*s.Tracking))
+		p.writef("%s", standingLong(*s.Tracking))
 	}
-	p.bisect()
-	p.operation()
-	p.staged()
-	p.conflicts()
-	p.changed()
-	p.paths("Untracked files", "'kist add PATH...' tracks them", s.Untracked)
-	p.paths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
-	p.skipped()
+	p.writeBisect()
+	p.writeOperation()
+	p.writeStaged()
+	p.writeConflicts()
+	p.writeChanged()
+	p.writePaths("Untracked files", "'kist add PATH...' tracks them", s.Untracked)
+	p.writePaths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
+	p.writeSkipped()
 	if !p.draft {
-		p.paths("Purged", "tracked, but their content was purged: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
-		p.paths("Lost", "tracked, but their content is lost: 'kist checkout PATH...' writes them if it is back", p.status.Lost)
-		p.unwritten()
-		p.conclusion(o)
+		p.writePaths("Purged", "tracked, but their content was purged: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
+		p.writePaths("Lost", "tracked, but their content is lost: 'kist checkout PATH...' writes them if it is back", p.status.Lost)
+		p.writeUnwritten()
+		p.writeConclusion(o)
 	}
 	return p.out.String()
 }
 
-func (p *longStatus) printf(format string, args ...any) { fmt.Fprintf(&p.out, format, args...) }
+func (p *longStatus) writef(format string, args ...any) { fmt.Fprintf(&p.out, format, args...) }
 
-func (p *longStatus) head(head refs.Head) {
+func (p *longStatus) writeHead(head refs.Head) {
 	if head.Branch == "" {
-		p.printf("HEAD detached at %s\n", detachedAt(p.repo, head.ID))
+		p.writef("HEAD detached at %s\n", detachedAt(p.repo, head.ID))
 	} else {
-		p.printf("On branch %s\n", head.Branch)
+		p.writef("On branch %s\n", head.Branch)
 	}
 	if head.ID.IsZero() {
-		p.printf("\nNo commits yet\n")
+		p.writef("\nNo commits yet\n")
 	}
 }
 
-// bisect says that a bisect is under way.
-func (p *longStatus) bisect() {
+// writeBisect says that a bisect is under way.
+func (p *longStatus) writeBisect() {
 	if b, err := bisect.Current(p.repo); err == nil {
-		p.printf("You are currently bisecting, started from '%s'.\n  ('kist bisect reset' goes back to it)\n", cli.Printable(b.Start))
+		p.writef("You are currently bisecting, started from '%s'.\n  ('kist bisect reset' goes back to it)\n", cli.Printable(b.Start))
 	}
 }
 
-func (p *longStatus) operation() {
+func (p *longStatus) writeOperation() {
 	s := p.status
 	if s.State.Operation == "" {
 		if !p.draft && hasAutostash(p.repo) {
-			p.printf("Local changes that a rebase put aside are in stash@{0}.\n  ('kist stash pop' brings them back)\n")
+			p.writef("Local changes that a rebase put aside are in stash@{0}.\n  ('kist stash pop' brings them back)\n")
 		}
 		return
 	}
@@ -119,7 +119,7 @@ func (p *longStatus) operation() {
 	conclude := "'kist commit'"
 	switch st.Operation {
 	case operation.Rebasing:
-		p.printf("\nrebase in progress; onto %s\n", st.Onto.Short())
+		p.writef("\nrebase in progress; onto %s\n", st.Onto.Short())
 		conclude = "'kist rebase --continue'"
 		what := "rebasing"
 		if st.Doing == operation.Edit {
@@ -128,20 +128,20 @@ func (p *longStatus) operation() {
 		if branch, ok := refs.BranchOf(st.Branch); ok {
 			what += fmt.Sprintf(" branch '%s' on '%s'", branch, st.Onto.Short())
 		}
-		p.printf("You are currently %s.\n", what)
+		p.writef("You are currently %s.\n", what)
 	case operation.Picking:
-		p.printf("\nYou are currently cherry-picking commit %s.\n", st.Other.Short())
+		p.writef("\nYou are currently cherry-picking commit %s.\n", st.Other.Short())
 	default:
-		p.printf("\nA %s of %s is under way.\n", st.Operation, st.Other.Short())
+		p.writef("\nA %s of %s is under way.\n", st.Operation, st.Other.Short())
 	}
 
 	switch {
 	case len(s.Conflicts) > 0:
-		p.printf("  (resolve the conflicts, then %s)\n", conclude)
+		p.writef("  (resolve the conflicts, then %s)\n", conclude)
 	case st.Stopped:
-		p.printf("  (all conflicts are resolved: %s concludes it)\n", conclude)
+		p.writef("  (all conflicts are resolved: %s concludes it)\n", conclude)
 	case st.Doing == operation.Edit:
-		p.printf("  ('kist commit --amend' changes the commit)\n  ('kist rebase --continue' when you are satisfied)\n")
+		p.writef("  ('kist commit --amend' changes the commit)\n  ('kist rebase --continue' when you are satisfied)\n")
 	}
 	n := 0
 	for _, step := range st.Rest {
@@ -150,21 +150,21 @@ func (p *longStatus) operation() {
 		}
 	}
 	if n > 0 || st.Operation != operation.Merging && st.Doing == "" {
-		p.printf("  (%s to go: 'kist %s --continue')\n", readable.Plural(uint64(n), "commit", "commits"), st.Operation)
+		p.writef("  (%s to go: 'kist %s --continue')\n", readable.Plural(uint64(n), "commit", "commits"), st.Operation)
 	}
 	if len(p.next) > 0 {
-		p.printf("Next to do:\n")
+		p.writef("Next to do:\n")
 	}
 	for _, line := range p.next {
-		p.printf("   %s\n", line)
+		p.writef("   %s\n", line)
 	}
 	if st.Operation != operation.Merging && st.Stopped {
-		p.printf("  ('kist %s --skip' leaves this commit out)\n", st.Operation)
+		p.writef("  ('kist %s --skip' leaves this commit out)\n", st.Operation)
 	}
-	p.printf("  ('kist %s --abort' goes back to how it was before)\n", st.Operation)
+	p.writef("  ('kist %s --abort' goes back to how it was before)\n", st.Operation)
 }
 
-func (p *longStatus) staged() {
+func (p *longStatus) writeStaged() {
 	if len(p.status.Staged) == 0 && !p.all {
 		return
 	}
@@ -172,24 +172,24 @@ func (p *longStatus) staged() {
 	if p.status.Head.ID.IsZero() {
 		unstage = "'kist rm --cached PATH...' unstages"
 	}
-	p.title("Changes to be committed", unstage)
+	p.writeTitle("Changes to be committed", unstage)
 	for _, c := range p.status.Staged {
-		p.line(cli.Green, changeLabel(c), 12, p.change(c))
+		p.writeLine(cli.Green, changeLabel(c), 12, p.changeText(c))
 	}
 	if p.all {
-		p.unstaged()
+		p.writeUnstaged()
 	}
 }
 
-// title begins a section. A draft has no advice.
-func (p *longStatus) title(title, hint string) {
-	p.printf("\n%s:\n", title)
+// writeTitle begins a section. A draft has no advice.
+func (p *longStatus) writeTitle(title, hint string) {
+	p.writef("\n%s:\n", title)
 	if !p.draft {
-		p.printf("  (%s)\n", hint)
+		p.writef("  (%s)\n", hint)
 	}
 }
 
-func (p *longStatus) change(c tree.Change) string {
+func (p *longStatus) changeText(c tree.Change) string {
 	path := p.env.Shown(p.repo, cli.Folded(c.Path, c.IsFolder())) + show.AttrNote(c.Old, c.New)
 	if c.From != "" {
 		return p.env.Shown(p.repo, c.From) + " -> " + path
@@ -216,47 +216,47 @@ func changeLabel(c tree.Change) string {
 	return "modified:"
 }
 
-func (p *longStatus) conflicts() {
+func (p *longStatus) writeConflicts() {
 	if len(p.status.Conflicts) == 0 {
 		return
 	}
 	count := readable.Plural(uint64(len(p.status.Conflicts)), "path", "paths")
-	p.title("Conflicts at "+count+" to decide on", "'kist add PATH...' keeps a path, 'kist rm PATH...' drops it")
+	p.writeTitle("Conflicts at "+count+" to decide on", "'kist add PATH...' keeps a path, 'kist rm PATH...' drops it")
 	for _, c := range p.status.Conflicts {
-		p.line(cli.Red, conflictNames[conflictLetters(c)]+":", 17, p.env.Shown(p.repo, c.Path))
+		p.writeLine(cli.Red, conflictNames[conflictLetters(c)]+":", 17, p.env.Shown(p.repo, c.Path))
 	}
 }
 
-func (p *longStatus) changed() {
+func (p *longStatus) writeChanged() {
 	if len(changedPaths(p.status)) == 0 || p.all {
 		return
 	}
-	p.title("Changes not staged for commit", "'kist add PATH...' stages them, 'kist restore PATH...' discards them")
-	p.unstaged()
+	p.writeTitle("Changes not staged for commit", "'kist add PATH...' stages them, 'kist restore PATH...' discards them")
+	p.writeUnstaged()
 }
 
-func (p *longStatus) unstaged() {
+func (p *longStatus) writeUnstaged() {
 	for _, f := range changedPaths(p.status) {
 		label := map[byte]string{'A': "new file:", 'D': "deleted:", 'T': "typechange:", 'M': "modified:"}[foundLetter(f)]
-		p.line(cli.Red, label, 12, p.found(f))
+		p.writeLine(cli.Red, label, 12, p.foundText(f))
 	}
 }
 
-func (p *longStatus) found(f worktree.Found) string {
+func (p *longStatus) foundText(f worktree.Found) string {
 	return p.env.Shown(p.repo, cli.Folded(f.Path, f.Dir))
 }
 
-func (p *longStatus) paths(title, hint string, found []worktree.Found) {
+func (p *longStatus) writePaths(title, hint string, found []worktree.Found) {
 	if len(found) == 0 {
 		return
 	}
-	p.title(title, hint)
+	p.writeTitle(title, hint)
 	for _, f := range listedChanges(found) {
-		p.line(cli.Red, "", 0, p.found(f))
+		p.writeLine(cli.Red, "", 0, p.foundText(f))
 	}
 }
 
-func (p *longStatus) skipped() {
+func (p *longStatus) writeSkipped() {
 	shown := map[string]bool{}
 	var left []object.Skipped
 	for _, f := range p.status.Skipped {
@@ -275,9 +275,9 @@ func (p *longStatus) skipped() {
 		return
 	}
 	slices.SortFunc(left, func(a, b object.Skipped) int { return tree.ComparePaths(a.Path, b.Path) })
-	p.printf("\nNot stored:\n")
+	p.writef("\nNot stored:\n")
 	for _, s := range left {
-		p.line(cli.Red, "", 0, cli.ShownSkipped(p.env, p.repo, s))
+		p.writeLine(cli.Red, "", 0, cli.ShownSkipped(p.env, p.repo, s))
 	}
 }
 
@@ -290,37 +290,37 @@ func gitLeftOut(s *stage.Status) []object.Skipped {
 	return left
 }
 
-func (p *longStatus) unwritten() {
+func (p *longStatus) writeUnwritten() {
 	if len(p.status.Unwritten) == 0 {
 		return
 	}
-	p.title("Not written", "git runs commands from these folders; "+cli.HintGit)
+	p.writeTitle("Not written", "git runs commands from these folders; "+cli.HintGit)
 	for _, path := range p.status.Unwritten {
-		p.line(cli.Red, "", 0, p.env.Shown(p.repo, path))
+		p.writeLine(cli.Red, "", 0, p.env.Shown(p.repo, path))
 	}
 }
 
-func (p *longStatus) line(color cli.Style, label string, width int, text string) {
-	p.printf("\t%s\n", p.paint(color, fmt.Sprintf("%-*s%s", width, label, text)))
+func (p *longStatus) writeLine(color cli.Style, label string, width int, text string) {
+	p.writef("\t%s\n", p.paint(color, fmt.Sprintf("%-*s%s", width, label, text)))
 }
 
-// conclusion prints the next step, if nothing is staged.
-func (p *longStatus) conclusion(o statusOptions) {
+// writeConclusion prints the next step, if nothing is staged.
+func (p *longStatus) writeConclusion(o statusOptions) {
 	s := p.status
 	if len(s.Staged) > 0 || s.State.Operation != "" {
 		return
 	}
-	p.printf("\n")
+	p.writef("\n")
 	switch {
 	case len(changedPaths(s)) > 0 || !s.Clean():
-		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' stages and commits them)\n")
+		p.writef("nothing is staged ('kist add' stages changes, 'kist commit -a' stages and commits them)\n")
 	case len(s.Untracked) > 0:
-		p.printf("nothing is staged, but there are untracked files ('kist add' tracks them)\n")
+		p.writef("nothing is staged, but there are untracked files ('kist add' tracks them)\n")
 	case o.untracked == "no":
-		p.printf("nothing to commit; untracked files were not looked for\n")
+		p.writef("nothing to commit; untracked files were not looked for\n")
 	case s.Head.ID.IsZero():
-		p.printf("nothing to commit ('kist add' tracks files)\n")
+		p.writef("nothing to commit ('kist add' tracks files)\n")
 	default:
-		p.printf("nothing to commit, worktree clean\n")
+		p.writef("nothing to commit, worktree clean\n")
 	}
 }

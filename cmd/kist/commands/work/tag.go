@@ -94,7 +94,7 @@ func runTag(cmd *cobra.Command, env *cli.Env, r *kist.Repository, o tagOptions, 
 		return verifyTags(ctx, env, r, args)
 	case o.delete:
 		return each(env, args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
-	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.isGiven() && !o.annotate:
+	case o.list || o.isFiltered(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.isGiven() && !o.annotate:
 		return listTags(env, cmd, r, o, args)
 	case len(args) == 0:
 		return cli.Usagef("the NAME of the tag is missing")
@@ -240,7 +240,7 @@ func newNamedJSON(ctx context.Context, r *kist.Repository, ref refs.Ref) namedJS
 
 func listTags(env *cli.Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, args []string) error {
 	ctx := cmd.Context()
-	keep, args, err := o.filter(cmd, r, args)
+	keep, args, err := o.newTest(cmd, r, args)
 	if err != nil {
 		return err
 	}

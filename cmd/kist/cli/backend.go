@@ -50,7 +50,7 @@ func (o *transferOptions) RegisterJobs(cmd *cobra.Command) {
 
 // OpenStore opens the store of a URL.
 func OpenStore(ctx context.Context, env *Env, url string) (remote.Backend, error) {
-	env.Secrets.learn(url)
+	env.Secrets.learnPasswords(url)
 	return backends.Open(ctx, url, remote.Env{
 		Getenv: env.Getenv, Home: env.Getenv("HOME"), Now: env.Now, Rand: env.Random, Dir: env.Dir,
 		Warn: func(text string) { env.Warn("%s", text) },
@@ -80,7 +80,7 @@ func (e *Env) OpenBackend(ctx context.Context, url string) (remote.Backend, erro
 // RemoteURL returns the URL of a remote, as the configuration has it, from an argument. The
 // path of a folder becomes absolute.
 func (e *Env) RemoteURL(text string) (string, error) {
-	e.Secrets.learn("url://" + text) // the scheme may be missing
+	e.Secrets.learnPasswords("url://" + text) // the scheme may be missing
 	if sshLike(e, text) {
 		err := Usagef("%s is on another machine, and kist has no remotes over SSH", QuoteArg(remote.Redact(text)))
 		if !IsURL(text) {

@@ -32,7 +32,7 @@ func startLog(ctx context.Context, env *Env, args []string) (context.Context, fu
 		return ctx, func(int) {}
 	}
 
-	env.log = trace.New(env.Secrets.writer(withoutSecrets{file}), env.Now, "pid", os.Getpid())
+	env.log = trace.New(env.Secrets.hidingWriter(withoutSecrets{file}), env.Now, "pid", os.Getpid())
 	env.log.Note("kist "+VersionString(), "dir", env.Dir)
 	end := env.log.Begin("command", "args", args)
 	return trace.With(ctx, env.log), func(status int) {

@@ -201,17 +201,17 @@ func ManualOf(env *Env, cmd *cobra.Command) Manual {
 		m.Parent = cmd.Parent().CommandPath()
 	}
 	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "COMMANDS"}) {
-		m.add(ManualSection{group.Title, commandItems(cmd, group.ID), true})
+		m.addPage(ManualSection{group.Title, commandItems(cmd, group.ID), true})
 	}
 	if !cmd.HasParent() {
-		m.add(ManualSection{Title: topicsTitle, Items: TopicItems()})
+		m.addPage(ManualSection{Title: topicsTitle, Items: TopicItems()})
 	}
-	m.add(ManualSection{Title: "OPTIONS", Items: flagItems(cmd.LocalNonPersistentFlags())})
-	m.add(ManualSection{Title: "GLOBAL OPTIONS", Items: flagItems(cmd.PersistentFlags())}) // only kist itself has any
+	m.addPage(ManualSection{Title: "OPTIONS", Items: flagItems(cmd.LocalNonPersistentFlags())})
+	m.addPage(ManualSection{Title: "GLOBAL OPTIONS", Items: flagItems(cmd.PersistentFlags())}) // only kist itself has any
 	return m
 }
 
-func (m *Manual) add(section ManualSection) {
+func (m *Manual) addPage(section ManualSection) {
 	if len(section.Items) > 0 {
 		m.Sections = append(m.Sections, section)
 	}

@@ -82,7 +82,7 @@ func page(e *Env) {
 	out.buf.Reset(&e.pager)
 	out.terminal = false
 	if e.Terminal.Stderr {
-		e.screen.redirect(e.Secrets.writer(&e.pager))
+		e.screen.redirect(e.Secrets.hidingWriter(&e.pager))
 	}
 }
 

@@ -131,7 +131,7 @@ func (p *Progress) Stop() {
 			p.sendEvent(p.now().Sub(p.begin), true)
 		}
 	})
-	p.screen.clear()
+	p.screen.clearLine()
 }
 
 func (p *Progress) drawUntilStopped(ticks <-chan time.Time) {
@@ -145,7 +145,7 @@ func (p *Progress) drawUntilStopped(ticks <-chan time.Time) {
 			case p.now != nil:
 				p.sendEvent(elapsed, false)
 			case elapsed >= progressDelay:
-				p.screen.show(p.lineAfter(elapsed))
+				p.screen.showLine(p.lineAfter(elapsed))
 			}
 		}
 	}
@@ -154,22 +154,22 @@ func (p *Progress) drawUntilStopped(ticks <-chan time.Time) {
 // amountsNow has the amounts of a progress at one moment.
 type amountsNow struct{ items, bytes, totalItems, totalBytes uint64 }
 
-func (p *Progress) amounts() amountsNow {
+func (p *Progress) currentAmounts() amountsNow {
 	return amountsNow{p.items.Load(), p.bytes.Load(), p.totalItems.Load(), p.totalBytes.Load()}
 }
 
-// share returns how much is done: bytes, or items if their number is all that is known. The
+// shareDone returns how much is done: bytes, or items if their number is all that is known. The
 // total is 0 if it is not known.
-func (n amountsNow) share() (done, total uint64) {
+func (n amountsNow) shareDone() (done, total uint64) {
 	if n.totalBytes == 0 {
 		return n.items, n.totalItems
 	}
 	return n.bytes, n.totalBytes
 }
 
-// left returns the time that the rest takes at the speed so far. It is 0 if that is not known.
-func (n amountsNow) left(elapsed time.Duration) time.Duration {
-	done, total := n.share()
+// timeLeft returns the time that the rest takes at the speed so far. It is 0 if that is not known.
+func (n amountsNow) timeLeft(elapsed time.Duration) time.Duration {
+	done, total := n.shareDone()
 	if done == 0 || done >= total || elapsed <= 2*time.Second {
 		return 0
 	}
@@ -178,8 +178,8 @@ func (n amountsNow) left(elapsed time.Duration) time.Duration {
 
 // lineAfter returns the text of the line after elapsed time.
 func (p *Progress) lineAfter(elapsed time.Duration) string {
-	n := p.amounts()
-	done, total := n.share()
+	n := p.currentAmounts()
+	done, total := n.shareDone()
 
 	var b strings.Builder
 	b.WriteString(p.title)
@@ -193,7 +193,7 @@ func (p *Progress) lineAfter(elapsed time.Duration) string {
 	if n.bytes > 0 {
 		fmt.Fprintf(&b, "  %s  %s/s", readable.FormatSize(n.bytes), readable.FormatSize(uint64(float64(n.bytes)/elapsed.Seconds())))
 	}
-	if left := n.left(elapsed); left > 0 {
+	if left := n.timeLeft(elapsed); left > 0 {
 		fmt.Fprintf(&b, "  %s left", left)
 	}
 	return b.String()
@@ -216,12 +216,12 @@ type progressEvent struct {
 
 // sendEvent writes a line of JSON to standard error.
 func (p *Progress) sendEvent(elapsed time.Duration, last bool) {
-	n := p.amounts()
+	n := p.currentAmounts()
 	e := progressEvent{
-		MessageType: "status", Step: p.title, SecondsElapsed: int64(elapsed.Seconds()), SecondsRemaining: int64(n.left(elapsed).Seconds()),
+		MessageType: "status", Step: p.title, SecondsElapsed: int64(elapsed.Seconds()), SecondsRemaining: int64(n.timeLeft(elapsed).Seconds()),
 		ItemsDone: n.items, TotalItems: n.totalItems, BytesDone: n.bytes, TotalBytes: n.totalBytes, StepDone: last,
 	}
-	if done, total := n.share(); total > 0 {
+	if done, total := n.shareDone(); total > 0 {
 		share := float64(min(done, total)) / float64(total)
 		e.PercentDone = &share
 	}
@@ -243,12 +243,12 @@ type screen struct {
 func newScreen(w io.Writer, term Terminal) *screen { return &screen{w: w, term: term} }
 
 // Write writes to the stream that the screen was made for.
-func (s *screen) Write(p []byte) (int, error) { return s.write(s.w, p) }
+func (s *screen) Write(p []byte) (int, error) { return s.writeText(s.w, p) }
 
-func (s *screen) write(w io.Writer, p []byte) (int, error) {
+func (s *screen) writeText(w io.Writer, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove()
+	s.removeLine()
 	n, err := w.Write(p)
 	if n > 0 {
 		s.inLine = p[n-1] != '\n'
@@ -256,8 +256,8 @@ func (s *screen) write(w io.Writer, p []byte) (int, error) {
 	return n, err
 }
 
-// guard returns a writer to w, a stream that may be the same terminal.
-func (s *screen) guard(w io.Writer) io.Writer {
+// guardStream returns a writer to w, a stream that may be the same terminal.
+func (s *screen) guardStream(w io.Writer) io.Writer {
 	if !s.term.Stdout {
 		return w
 	}
@@ -268,7 +268,7 @@ func (s *screen) guard(w io.Writer) io.Writer {
 func (s *screen) redirect(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove()
+	s.removeLine()
 	s.w = w
 }
 
@@ -277,10 +277,10 @@ type guarded struct {
 	w      io.Writer
 }
 
-func (g guarded) Write(p []byte) (int, error) { return g.screen.write(g.w, p) }
+func (g guarded) Write(p []byte) (int, error) { return g.screen.writeText(g.w, p) }
 
-// show puts text on the last line, cut to the terminal's width.
-func (s *screen) show(text string) {
+// showLine puts text on the last line, cut to the terminal's width.
+func (s *screen) showLine(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inLine {
@@ -297,14 +297,14 @@ func (s *screen) show(text string) {
 	s.shown = true
 }
 
-// clear removes the progress from the last line.
-func (s *screen) clear() {
+// clearLine removes the progress from the last line.
+func (s *screen) clearLine() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove()
+	s.removeLine()
 }
 
-func (s *screen) remove() {
+func (s *screen) removeLine() {
 	if s.shown {
 		fmt.Fprint(s.w, "\r\x1b[K")
 		s.shown = false

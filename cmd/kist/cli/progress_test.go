@@ -128,19 +128,19 @@ func TestProgressEvents(t *testing.T) {
 func TestScreenConcurrently(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&out, Terminal{Stdout: true, Stderr: true})
-	guard := s.guard(&out)
+	guard := s.guardStream(&out)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			for range 100 {
-				s.show("progress")
+				s.showLine("progress")
 				fmt.Fprintf(guard, "result %d\n", i)
 				fmt.Fprintf(s, "note %d\n", i)
 			}
 		})
 	}
 	wg.Wait()
-	s.clear()
+	s.clearLine()
 	for line := range strings.SplitSeq(out.String(), "\n") {
 		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {
 			line = line[i+len("\r\x1b[K"):]

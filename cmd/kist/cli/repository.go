@@ -43,7 +43,7 @@ func (e *Env) Open() (*kist.Repository, error) {
 	r, err := kist.Open(root, opt)
 	if err == nil {
 		for _, m := range registry.All(r) {
-			e.Secrets.learn(m.URL)
+			e.Secrets.learnPasswords(m.URL)
 		}
 	}
 	return r, err
@@ -115,7 +115,7 @@ func (e *Env) Options() (kist.Options, error) {
 	if err != nil {
 		return kist.Options{}, err
 	}
-	xattrs, err := e.Repo.Xattrs.given()
+	xattrs, err := e.Repo.Xattrs.givenOptions()
 	if err != nil {
 		return kist.Options{}, err
 	}

@@ -23,14 +23,14 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.stdout, own.stderr = env.Stdout, env.Stderr
 	own.pager = pager{stop: stop}
 	own.Secrets = &secrets{}
-	own.Secrets.learn(args...)
+	own.Secrets.learnPasswords(args...)
 	for _, name := range []string{"KIST_MONGODB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		own.Secrets.Add(env.Getenv(name))
 	}
 
-	own.screen = newScreen(own.Secrets.writer(env.Stderr), env.Terminal)
+	own.screen = newScreen(own.Secrets.hidingWriter(env.Stderr), env.Terminal)
 	own.Stderr = own.screen
-	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
+	out := newResults(own.screen.guardStream(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out
 
 	args = own.Completion.requestArgs(args)
@@ -54,7 +54,7 @@ func runArguments(ctx context.Context, own *Env, out *Results, args []string) in
 		err = execute(ctx, own, root, args)
 	}
 
-	own.screen.clear()
+	own.screen.clearLine()
 	if ferr := out.Flush(); err == nil {
 		err = ferr
 	}

@@ -25,8 +25,8 @@ type secrets struct {
 	known    []string
 }
 
-// learn adds the passwords in texts.
-func (s *secrets) learn(texts ...string) {
+// learnPasswords adds the passwords in texts.
+func (s *secrets) learnPasswords(texts ...string) {
 	if s == nil {
 		return
 	}
@@ -78,8 +78,8 @@ func (s *secrets) Hide(text string) string {
 	return s.replacer.Replace(text)
 }
 
-// writer returns a writer to w that hides secrets. Each call writes a complete message.
-func (s *secrets) writer(w io.Writer) io.Writer { return &secretsWriter{s, w} }
+// hidingWriter returns a writer to w that hides secrets. Each call writes a complete message.
+func (s *secrets) hidingWriter(w io.Writer) io.Writer { return &secretsWriter{s, w} }
 
 type secretsWriter struct {
 	secrets *secrets

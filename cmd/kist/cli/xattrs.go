@@ -24,8 +24,8 @@ func (o *XattrOptions) Register(flags *pflag.FlagSet, does string) {
 	flags.StringArrayVar(&o.exclude, "exclude-xattr", nil, does+" no extended attributes that match `PATTERN`, as in 'system.posix_acl_*'")
 }
 
-// check returns a usage error if a pattern is invalid.
-func (o *XattrOptions) check() error {
+// checkPatterns returns a usage error if a pattern is invalid.
+func (o *XattrOptions) checkPatterns() error {
 	for _, pattern := range slices.Concat(o.include, o.exclude) {
 		if err := worktree.CheckXattrPattern(pattern); err != nil {
 			return Usagef("pattern %s: %w", QuoteArg(pattern), err)
@@ -34,18 +34,18 @@ func (o *XattrOptions) check() error {
 	return nil
 }
 
-// given returns the options of the command line for the worktree of a repository.
-func (o *XattrOptions) given() (kist.XattrOptions, error) {
+// givenOptions returns the options of the command line for the worktree of a repository.
+func (o *XattrOptions) givenOptions() (kist.XattrOptions, error) {
 	given := kist.XattrOptions{Include: o.include, Exclude: o.exclude}
 	if o.flags != nil && o.flags.Changed("no-xattrs") {
 		given.None = &o.none
 	}
-	return given, o.check()
+	return given, o.checkPatterns()
 }
 
 // Selected returns the function that selects attributes, or nil for all.
 func (o *XattrOptions) Selected() (func(name string) bool, error) {
-	if err := o.check(); err != nil {
+	if err := o.checkPatterns(); err != nil {
 		return nil, err
 	}
 	exclude := o.exclude

@@ -62,17 +62,17 @@ func newFileSystem(root *browse.Node, warn func(string)) *fileSystem {
 
 func (s *fileSystem) String() string { return "kist" }
 
-// inode returns the inode with a number. The system asks only for inodes that it knows.
-func (s *fileSystem) inode(id uint64) *inode {
+// findInode returns the inode with a number. The system asks only for inodes that it knows.
+func (s *fileSystem) findInode(id uint64) *inode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inodes[id]
 }
 
-// enter gives a node to the system, as an entry of the folder with the number parent. The
+// enterNode gives a node to the system, as an entry of the folder with the number parent. The
 // same node gets the same number as long as the system knows it.
-func (s *fileSystem) enter(parent uint64, n *browse.Node) (id uint64) {
-	id = s.number(parent, n)
+func (s *fileSystem) enterNode(parent uint64, n *browse.Node) (id uint64) {
+	id = s.inodeNumber(parent, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ; ; id++ {
@@ -88,10 +88,10 @@ func (s *fileSystem) enter(parent uint64, n *browse.Node) (id uint64) {
 	}
 }
 
-// number returns the number at which enter first looks for the inode of a node. A partial node
+// inodeNumber returns the number at which enterNode first looks for the inode of a node. A partial node
 // has the same number. The seed is
 // random, so an attacker cannot choose names with equal numbers.
-func (s *fileSystem) number(parent uint64, n *browse.Node) uint64 {
+func (s *fileSystem) inodeNumber(parent uint64, n *browse.Node) uint64 {
 	type identity struct {
 		parent  uint64
 		name    string
@@ -118,7 +118,7 @@ const maxName = 255
 
 // Lookup implements [fuse.RawFileSystem].
 func (s *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	dir := s.inode(header.NodeId)
+	dir := s.findInode(header.NodeId)
 	if dir == nil {
 		return fuse.ENOENT
 	}
@@ -133,21 +133,21 @@ func (s *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name 
 		return fuse.OK
 	}
 	if err != nil {
-		return s.status(name, err)
+		return s.statusOf(name, err)
 	}
-	s.fill(out, header.NodeId, dir.Node, n)
+	s.fillEntry(out, header.NodeId, dir.Node, n)
 	return fuse.OK
 }
 
-// fill enters n and describes it.
-func (s *fileSystem) fill(out *fuse.EntryOut, parent uint64, dir, n *browse.Node) {
-	out.NodeId = s.enter(parent, n)
+// fillEntry enters n and describes it.
+func (s *fileSystem) fillEntry(out *fuse.EntryOut, parent uint64, dir, n *browse.Node) {
+	out.NodeId = s.enterNode(parent, n)
 	out.SetEntryTimeout(changesTime)
 	if dir.Fixed() {
 		out.SetEntryTimeout(fixedTime)
 	}
 	out.SetAttrTimeout(attrTime(n))
-	s.attr(&out.Attr, out.NodeId, n)
+	s.attrOf(&out.Attr, out.NodeId, n)
 }
 
 func attrTime(n *browse.Node) time.Duration {
@@ -159,12 +159,12 @@ func attrTime(n *browse.Node) time.Duration {
 
 // GetAttr implements [fuse.RawFileSystem].
 func (s *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	n := s.inode(in.NodeId)
+	n := s.findInode(in.NodeId)
 	if n == nil {
 		return fuse.ENOENT
 	}
 	out.SetTimeout(attrTime(n.Node))
-	s.attr(&out.Attr, in.NodeId, n.Node)
+	s.attrOf(&out.Attr, in.NodeId, n.Node)
 	return fuse.OK
 }
 
@@ -177,8 +177,8 @@ var modes = map[object.EntryType]uint32{
 
 const blockSize = 512
 
-// attr describes a node.
-func (s *fileSystem) attr(out *fuse.Attr, id uint64, n *browse.Node) {
+// attrOf describes a node.
+func (s *fileSystem) attrOf(out *fuse.Attr, id uint64, n *browse.Node) {
 	when, ok := n.Modified()
 	if !ok {
 		when = s.began
@@ -201,7 +201,7 @@ func (s *fileSystem) attr(out *fuse.Attr, id uint64, n *browse.Node) {
 
 // Readlink implements [fuse.RawFileSystem].
 func (s *fileSystem) Readlink(_ <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
-	n := s.inode(header.NodeId)
+	n := s.findInode(header.NodeId)
 	if n == nil || n.Type != object.TypeSymlink {
 		return nil, fuse.EINVAL
 	}
@@ -210,7 +210,7 @@ func (s *fileSystem) Readlink(_ <-chan struct{}, header *fuse.InHeader) ([]byte,
 
 // GetXAttr implements [fuse.RawFileSystem].
 func (s *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	n := s.inode(header.NodeId)
+	n := s.findInode(header.NodeId)
 	if n == nil || n.Meta == nil {
 		return 0, fuse.ENOATTR
 	}
@@ -223,7 +223,7 @@ func (s *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 
 // ListXAttr implements [fuse.RawFileSystem].
 func (s *fileSystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	n := s.inode(header.NodeId)
+	n := s.findInode(header.NodeId)
 	if n == nil || n.Meta == nil {
 		return 0, fuse.OK
 	}
@@ -252,7 +252,7 @@ func (s *fileSystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.Statf
 
 // Open implements [fuse.RawFileSystem].
 func (s *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	n := s.inode(in.NodeId)
+	n := s.findInode(in.NodeId)
 	if n == nil {
 		return fuse.ENOENT
 	}
@@ -263,15 +263,15 @@ func (s *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	defer done()
 	f, err := n.Open(ctx)
 	if err != nil {
-		return s.status(n.Name, err)
+		return s.statusOf(n.Name, err)
 	}
-	out.Fh = s.keep(f)
+	out.Fh = s.keepOpen(f)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE // the content of an inode never changes
 	return fuse.OK
 }
 
-// keep returns a handle for an open file or folder.
-func (s *fileSystem) keep(open any) uint64 {
+// keepOpen returns a handle for an open file or folder.
+func (s *fileSystem) keepOpen(open any) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
@@ -279,15 +279,15 @@ func (s *fileSystem) keep(open any) uint64 {
 	return s.last
 }
 
-// open returns the open file or folder of a handle.
-func (s *fileSystem) open(handle uint64) any {
+// findOpen returns the open file or folder of a handle.
+func (s *fileSystem) findOpen(handle uint64) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.handles[handle]
 }
 
-// drop ends a handle, and returns the open file or folder.
-func (s *fileSystem) drop(handle uint64) any {
+// dropOpen ends a handle, and returns the open file or folder.
+func (s *fileSystem) dropOpen(handle uint64) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	open := s.handles[handle]
@@ -297,7 +297,7 @@ func (s *fileSystem) drop(handle uint64) any {
 
 // Read implements [fuse.RawFileSystem]. It answers with the bytes in the cache, without a copy.
 func (s *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	f, ok := s.open(in.Fh).(*browse.File)
+	f, ok := s.findOpen(in.Fh).(*browse.File)
 	if !ok {
 		return nil, fuse.EBADF
 	}
@@ -305,16 +305,16 @@ func (s *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fu
 	defer done()
 	parts, err := f.Parts(ctx, int64(in.Offset), int(in.Size))
 	if err != nil {
-		return nil, s.status(f.Name(), err)
+		return nil, s.statusOf(f.Name(), err)
 	}
 	return fuse.ReadResultVector(parts), fuse.OK
 }
 
 // Release implements [fuse.RawFileSystem].
-func (s *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) { s.drop(in.Fh) }
+func (s *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) { s.dropOpen(in.Fh) }
 
-// status returns the status for an error, and warns of its reason.
-func (s *fileSystem) status(name string, err error) fuse.Status {
+// statusOf returns the status for an error, and warns of its reason.
+func (s *fileSystem) statusOf(name string, err error) fuse.Status {
 	switch {
 	case errors.Is(err, tree.ErrNotExist):
 		return fuse.ENOENT
@@ -323,7 +323,7 @@ func (s *fileSystem) status(name string, err error) fuse.Status {
 	case errors.Is(err, context.Canceled):
 		return fuse.EINTR
 	}
-	s.warnings.add(fmt.Sprintf("%q: %v", name, err))
+	s.warnings.addWarning(fmt.Sprintf("%q: %v", name, err))
 	if errors.Is(err, object.ErrLost) || errors.Is(err, object.ErrPurged) || errors.Is(err, object.ErrExpired) {
 		return fuse.ENODATA
 	}

@@ -22,27 +22,27 @@ func entry(name string, content byte) *browse.Node {
 
 func TestInodes(t *testing.T) {
 	s := newFileSystem(entry("", 0), func(string) {})
-	a := s.enter(1, entry("a", 1))
+	a := s.enterNode(1, entry("a", 1))
 	for what, id := range map[string]uint64{
-		"another name": s.enter(1, entry("b", 1)), "another content": s.enter(1, entry("a", 2)), "another folder": s.enter(a, entry("a", 1)),
+		"another name": s.enterNode(1, entry("b", 1)), "another content": s.enterNode(1, entry("a", 2)), "another folder": s.enterNode(a, entry("a", 1)),
 	} {
 		if id == a {
 			t.Errorf("%s: the node has the same number", what)
 		}
 	}
-	if again := s.enter(1, entry("a", 1)); again != a {
+	if again := s.enterNode(1, entry("a", 1)); again != a {
 		t.Error("the same node has two numbers")
 	}
 	s.Forget(a, 1)
-	if s.inode(a) == nil {
+	if s.findInode(a) == nil {
 		t.Error("the node was forgotten before its last reference")
 	}
 	s.Forget(a, 1)
-	if s.inode(a) != nil || len(s.inodes) != 4 {
+	if s.findInode(a) != nil || len(s.inodes) != 4 {
 		t.Errorf("the node was not forgotten: %d inodes, want 4", len(s.inodes))
 	}
 	s.Forget(fuse.FUSE_ROOT_ID, 5)
-	if s.inode(fuse.FUSE_ROOT_ID) == nil {
+	if s.findInode(fuse.FUSE_ROOT_ID) == nil {
 		t.Error("the root was forgotten")
 	}
 }
@@ -50,8 +50,8 @@ func TestInodes(t *testing.T) {
 func TestEqualNumbers(t *testing.T) {
 	s := newFileSystem(entry("", 0), func(string) {})
 	n := entry("a", 1)
-	s.inodes[s.number(1, n)] = &inode{Node: entry("other", 2), known: 1} // as if both hashes were equal
-	if id := s.enter(1, n); s.inode(id).Name != "a" {
+	s.inodes[s.inodeNumber(1, n)] = &inode{Node: entry("other", 2), known: 1} // as if both hashes were equal
+	if id := s.enterNode(1, n); s.findInode(id).Name != "a" {
 		t.Error("two nodes have one number")
 	}
 }
@@ -96,7 +96,7 @@ func TestStatuses(t *testing.T) {
 		{&object.CorruptError{Err: errors.New("bits")}, fuse.EIO},
 	} {
 		for range 2 {
-			if got := s.status("x", c.err); got != c.want {
+			if got := s.statusOf("x", c.err); got != c.want {
 				t.Errorf("status of %v is %v, want %v", c.err, got, c.want)
 			}
 		}
@@ -106,7 +106,7 @@ func TestStatuses(t *testing.T) {
 	}
 
 	for i := range 2 * maxWarnings {
-		s.status(fmt.Sprint(i), object.ErrPurged)
+		s.statusOf(fmt.Sprint(i), object.ErrPurged)
 	}
 	if len(warned) != maxWarnings+1 {
 		t.Errorf("%d warnings, want %d", len(warned), maxWarnings+1)

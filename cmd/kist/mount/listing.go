@@ -42,11 +42,11 @@ func (c *swapped) Err() error { return c.now.Load().Err() }
 
 // OpenDir implements [fuse.RawFileSystem].
 func (s *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	n := s.inode(in.NodeId)
+	n := s.findInode(in.NodeId)
 	if n == nil {
 		return fuse.ENOENT
 	}
-	out.Fh = s.keep(&listing{dir: n, number: in.NodeId})
+	out.Fh = s.keepOpen(&listing{dir: n, number: in.NodeId})
 	if n.Fixed() {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_CACHE_DIR
 	}
@@ -55,33 +55,33 @@ func (s *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 
 // ReleaseDir implements [fuse.RawFileSystem].
 func (s *fileSystem) ReleaseDir(in *fuse.ReleaseIn) {
-	if l, ok := s.drop(in.Fh).(*listing); ok {
+	if l, ok := s.dropOpen(in.Fh).(*listing); ok {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.end()
+		l.endListing()
 	}
 }
 
 // ReadDir implements [fuse.RawFileSystem].
 func (s *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return s.read(cancel, in, func(l *listing, n *browse.Node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+	return s.readFolder(cancel, in, func(l *listing, n *browse.Node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
 }
 
 // ReadDirPlus implements [fuse.RawFileSystem].
 func (s *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return s.read(cancel, in, func(l *listing, n *browse.Node, e fuse.DirEntry) bool {
+	return s.readFolder(cancel, in, func(l *listing, n *browse.Node, e fuse.DirEntry) bool {
 		entry := out.AddDirLookupEntry(e)
 		if entry != nil && n != nil && !n.IsPartial() { // the system looks up the others when it needs them
-			s.fill(entry, l.number, l.dir.Node, n)
+			s.fillEntry(entry, l.number, l.dir.Node, n)
 		}
 		return entry != nil
 	})
 }
 
-// read calls add with the entries of a folder, until it returns false. The node of the folder
+// readFolder calls add with the entries of a folder, until it returns false. The node of the folder
 // itself and that of its parent are nil.
-func (s *fileSystem) read(cancel <-chan struct{}, in *fuse.ReadIn, add func(*listing, *browse.Node, fuse.DirEntry) bool) fuse.Status {
-	l, ok := s.open(in.Fh).(*listing)
+func (s *fileSystem) readFolder(cancel <-chan struct{}, in *fuse.ReadIn, add func(*listing, *browse.Node, fuse.DirEntry) bool) fuse.Status {
+	l, ok := s.findOpen(in.Fh).(*listing)
 	if !ok {
 		return fuse.EBADF
 	}
@@ -91,19 +91,19 @@ func (s *fileSystem) read(cancel <-chan struct{}, in *fuse.ReadIn, add func(*lis
 	defer l.mu.Unlock()
 	l.ctx.now.Store(ctx)
 	if l.at != in.Offset || l.next == nil {
-		if err := l.seek(in.Offset); err != nil {
-			return s.status(l.dir.Name, err)
+		if err := l.seekEntry(in.Offset); err != nil {
+			return s.statusOf(l.dir.Name, err)
 		}
 	}
 	for first := l.at; ; l.at++ {
-		n, e, err := l.entry(s)
+		n, e, err := l.nextEntry(s)
 		if err != nil && l.at > first {
 			l.err = err // after the entries that were read
 			return fuse.OK
 		}
 		if err != nil {
-			l.end()
-			return s.status(l.dir.Name, err)
+			l.endListing()
+			return s.statusOf(l.dir.Name, err)
 		}
 		if e.Name == "" || !add(l, n, e) {
 			return fuse.OK
@@ -112,17 +112,17 @@ func (s *fileSystem) read(cancel <-chan struct{}, in *fuse.ReadIn, add func(*lis
 	}
 }
 
-// end ends the listing, which seek begins again.
-func (l *listing) end() {
+// endListing ends the listing, which seekEntry begins again.
+func (l *listing) endListing() {
 	if l.stop != nil {
 		l.stop()
 	}
 	l.next, l.stop, l.kept, l.err = nil, nil, nil, nil
 }
 
-// seek goes to the entry with a number.
-func (l *listing) seek(to uint64) error {
-	l.end()
+// seekEntry goes to the entry with a number.
+func (l *listing) seekEntry(to uint64) error {
+	l.endListing()
 	l.next, l.stop = iter.Pull2(l.dir.List(&l.ctx, ""))
 	for l.at = min(to, 2); l.at < to; l.at++ {
 		if _, err, ok := l.next(); err != nil || !ok {
@@ -132,8 +132,8 @@ func (l *listing) seek(to uint64) error {
 	return nil
 }
 
-// entry returns the next entry, without a name at the end. The entry stays the next one.
-func (l *listing) entry(s *fileSystem) (*browse.Node, fuse.DirEntry, error) {
+// nextEntry returns the next entry, without a name at the end. The entry stays the next one.
+func (l *listing) nextEntry(s *fileSystem) (*browse.Node, fuse.DirEntry, error) {
 	e := fuse.DirEntry{Off: l.at + 1, Mode: fuse.S_IFDIR, Ino: l.number}
 	switch l.at {
 	case 0:
@@ -153,6 +153,6 @@ func (l *listing) entry(s *fileSystem) (*browse.Node, fuse.DirEntry, error) {
 		}
 		l.kept = n
 	}
-	e.Name, e.Mode, e.Ino = l.kept.Name, modes[l.kept.Type], s.number(l.number, l.kept)
+	e.Name, e.Mode, e.Ino = l.kept.Name, modes[l.kept.Type], s.inodeNumber(l.number, l.kept)
 	return l.kept, e, nil
 }

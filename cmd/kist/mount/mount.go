@@ -47,7 +47,7 @@ func Mount(f *Folder, n *browse.Node, o Options) (*Mounted, error) {
 	if _, err := os.Stat("/dev/fuse"); err != nil && isLinux {
 		return nil, fmt.Errorf("%w (%v)", ErrNoFUSE, err)
 	}
-	path, err := f.mount(&o)
+	path, err := f.mountFolder(&o)
 	if err != nil {
 		return nil, fmt.Errorf("mount %q: %w", f.path, err)
 	}
@@ -66,7 +66,7 @@ func Mount(f *Folder, n *browse.Node, o Options) (*Mounted, error) {
 		return nil, fmt.Errorf("%w: the program fusermount3 is missing", ErrNoFUSE)
 	case err != nil:
 		if path != f.path { // f.mount has mounted it
-			err = errors.Join(err, m.detach())
+			err = errors.Join(err, m.detachFolder())
 		}
 		return nil, fmt.Errorf("mount %q: %s", f.path, strings.TrimSpace(err.Error()))
 	}
@@ -90,7 +90,7 @@ func (m *Mounted) Ended() <-chan struct{} { return m.ended }
 
 // Unmount ends the mount. If programs use files there, it reports that they are cut off.
 func (m *Mounted) Unmount() (inUse bool, err error) {
-	if m.unmount() == nil {
+	if m.unmountFolder() == nil {
 		<-m.ended
 		return false, nil
 	}
@@ -99,7 +99,7 @@ func (m *Mounted) Unmount() (inUse bool, err error) {
 		return false, nil
 	default:
 	}
-	return true, m.detach()
+	return true, m.detachFolder()
 }
 
 // warnWriter passes lines of a log on.
@@ -121,7 +121,7 @@ type warnings struct {
 // maxWarnings is the number of texts after which warnings is silent.
 const maxWarnings = 1000
 
-func (w *warnings) add(text string) {
+func (w *warnings) addWarning(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.seen[text] || len(w.seen) >= maxWarnings {

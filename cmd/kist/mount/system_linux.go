@@ -19,10 +19,10 @@ const (
 // Real returns the path of the folder without symlinks.
 func (f *Folder) Real() (string, error) { return os.Readlink(numbered(f.dir)) }
 
-// mount mounts on the folder itself, if the process may, and returns the path for go-fuse.
+// mountFolder mounts on the folder itself, if the process may, and returns the path for go-fuse.
 // Otherwise go-fuse calls fusermount3 with the path. That mounts only where the user may
 // write, so an exchanged folder gains nothing.
-func (f *Folder) mount(o *Options) (path string, err error) {
+func (f *Folder) mountFolder(o *Options) (path string, err error) {
 	if !isRoot() {
 		return f.path, nil
 	}
@@ -43,20 +43,20 @@ func (f *Folder) mount(o *Options) (path string, err error) {
 	return fmt.Sprintf("/dev/fd/%d", fuse), nil // go-fuse takes the descriptor over
 }
 
-// covered returns a path to the mounted folder. The system refuses to rename it, so only the
+// coveredPath returns a path to the mounted folder. The system refuses to rename it, so only the
 // folders above can be exchanged.
-func (f *Folder) covered() string { return numbered(f.above) + "/" + f.name }
+func (f *Folder) coveredPath() string { return numbered(f.above) + "/" + f.name }
 
 // unmountTries is how often unmount waits for a program that has just used a file.
 const unmountTries = 5
 
-// unmount unmounts a folder, unless it is in use.
-func (m *Mounted) unmount() error {
+// unmountFolder unmounts a folder, unless it is in use.
+func (m *Mounted) unmountFolder() error {
 	if !isRoot() {
 		return m.server.Unmount()
 	}
 	for try := 1; ; try++ {
-		err := syscall.Unmount(m.folder.covered(), unix.UMOUNT_NOFOLLOW)
+		err := syscall.Unmount(m.folder.coveredPath(), unix.UMOUNT_NOFOLLOW)
 		if !errors.Is(err, syscall.EBUSY) || try == unmountTries {
 			return err
 		}
@@ -64,10 +64,10 @@ func (m *Mounted) unmount() error {
 	}
 }
 
-// detach unmounts a folder that is in use.
-func (m *Mounted) detach() error {
+// detachFolder unmounts a folder that is in use.
+func (m *Mounted) detachFolder() error {
 	if isRoot() {
-		return syscall.Unmount(m.folder.covered(), syscall.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		return syscall.Unmount(m.folder.coveredPath(), syscall.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	}
 	return exec.Command(fusermount(), "-u", "-z", "--", m.folder.path).Run()
 }

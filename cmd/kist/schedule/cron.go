@@ -72,7 +72,7 @@ func (c Cron) Remove(ctx context.Context, repo string) (bool, error) {
 
 // cronLine returns the line of a job. intN returns a random number from 0 to n-1.
 func cronLine(j Job, intN func(n int) int) (string, error) {
-	description, err := j.line()
+	description, err := j.lineFor()
 	if err != nil {
 		return "", err
 	}

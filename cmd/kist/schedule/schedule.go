@@ -64,8 +64,8 @@ type jobJSON struct {
 // Daily returns the time of day as in 02:30.
 func (j Job) Daily() string { return fmt.Sprintf("%02d:%02d", j.Hour, j.Minute) }
 
-// line returns the line that describes a job, without a line break.
-func (j Job) line() (string, error) {
+// lineFor returns the line that describes a job, without a line break.
+func (j Job) lineFor() (string, error) {
 	for _, path := range []string{j.Repo, j.Program} {
 		if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) || strings.Contains(path, mark) {
 			return "", fmt.Errorf("%q cannot be scheduled: the path has characters that a crontab or a unit cannot hold", path)

@@ -153,7 +153,7 @@ case $1 in -l) cat `+table+`;; *) cat >`+table+`;; esac
 // TestUnits compares units with the form in systemd's manual pages.
 func TestUnits(t *testing.T) {
 	job := Job{Repo: `/a "b" 50% $x \`, Hour: 2, Minute: 5, Jitter: time.Minute, Program: "/opt/kist 1%"}
-	service, timer, err := ForRoot().units(job)
+	service, timer, err := ForRoot().unitTexts(job)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ WantedBy=timers.target
 	if timer != wantTimer {
 		t.Errorf("timer:\n%s", timer)
 	}
-	if service, _, _ := ForUser("").units(job); strings.Contains(service, "root") || strings.Contains(service, "network") {
+	if service, _, _ := ForUser("").unitTexts(job); strings.Contains(service, "root") || strings.Contains(service, "network") {
 		t.Errorf("the service of a user names root or the network:\n%s", service)
 	}
 }

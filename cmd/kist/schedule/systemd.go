@@ -33,7 +33,7 @@ func ForUser(config string) *Systemd {
 
 // Runs reports whether systemd runs here.
 func (s *Systemd) Runs(ctx context.Context) bool {
-	_, err := s.control(ctx, "show", "--property=Version")
+	_, err := s.runSystemctl(ctx, "show", "--property=Version")
 	return err == nil
 }
 
@@ -51,7 +51,7 @@ func (s *Systemd) Lingers(user string) bool {
 
 // Add implements [Scheduler].
 func (s *Systemd) Add(ctx context.Context, j Job) error {
-	service, timer, err := s.units(j)
+	service, timer, err := s.unitTexts(j)
 	if err != nil {
 		return err
 	}
@@ -59,17 +59,17 @@ func (s *Systemd) Add(ctx context.Context, j Job) error {
 		return err
 	}
 	for suffix, text := range map[string]string{".service": service, ".timer": timer} {
-		if err := disk.WriteFile(s.path(j.Repo, suffix), []byte(text)); err != nil {
+		if err := disk.WriteFile(s.unitPath(j.Repo, suffix), []byte(text)); err != nil {
 			return err
 		}
 	}
-	if _, err := s.control(ctx, "daemon-reload"); err != nil {
+	if _, err := s.runSystemctl(ctx, "daemon-reload"); err != nil {
 		return err
 	}
-	if _, err := s.control(ctx, "enable", unitName(j.Repo)+".timer"); err != nil {
+	if _, err := s.runSystemctl(ctx, "enable", unitName(j.Repo)+".timer"); err != nil {
 		return err
 	}
-	_, err = s.control(ctx, "restart", unitName(j.Repo)+".timer") // takes over a changed time
+	_, err = s.runSystemctl(ctx, "restart", unitName(j.Repo)+".timer") // takes over a changed time
 	return err
 }
 
@@ -95,19 +95,19 @@ func (s *Systemd) List(context.Context) ([]Job, error) {
 
 // Remove implements [Scheduler].
 func (s *Systemd) Remove(ctx context.Context, repo string) (bool, error) {
-	if _, err := os.Stat(s.path(repo, ".service")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.unitPath(repo, ".service")); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if _, err := s.control(ctx, "disable", "--now", unitName(repo)+".timer"); err != nil {
+	if _, err := s.runSystemctl(ctx, "disable", "--now", unitName(repo)+".timer"); err != nil {
 		return false, err
 	}
 	// The service goes last: while it is there, Remove can be repeated.
 	for _, suffix := range []string{".timer", ".service"} {
-		if err := os.Remove(s.path(repo, suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(s.unitPath(repo, suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
 	}
-	_, err := s.control(ctx, "daemon-reload")
+	_, err := s.runSystemctl(ctx, "daemon-reload")
 	return true, err
 }
 
@@ -119,14 +119,14 @@ func unitName(repo string) string {
 	return unitPrefix + hex.EncodeToString(sum[:6])
 }
 
-func (s *Systemd) path(repo, suffix string) string {
+func (s *Systemd) unitPath(repo, suffix string) string {
 	return filepath.Join(s.Dir, unitName(repo)+suffix)
 }
 
-// units returns the text of the service and of the timer, see systemd.service(5) and
+// unitTexts returns the text of the service and of the timer, see systemd.service(5) and
 // systemd.timer(5).
-func (s *Systemd) units(j Job) (service, timer string, err error) {
-	description, err := j.line()
+func (s *Systemd) unitTexts(j Job) (service, timer string, err error) {
+	description, err := j.lineFor()
 	if err != nil {
 		return "", "", err
 	}
@@ -154,8 +154,8 @@ func systemdQuote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(text) + `"`
 }
 
-// control runs systemctl.
-func (s *Systemd) control(ctx context.Context, args ...string) (string, error) {
+// runSystemctl runs systemctl.
+func (s *Systemd) runSystemctl(ctx context.Context, args ...string) (string, error) {
 	if s.User {
 		args = append([]string{"--user"}, args...)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -353,5 +354,35 @@ func TestEncryptHowto(t *testing.T) {
 		"/media/", "../media/", "/srv/", "../")
 	if got, err := os.ReadFile(s.path("../new/film/film.txt")); string(got) != "film" {
 		t.Errorf("the clone with the recovery key has %q, error %v", got, err)
+	}
+}
+
+// TestSignHowto runs the commands of docs/howto/sign.md.
+func TestSignHowto(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		t.Skip("ssh-keygen is not there")
+	}
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"plan.txt": "plan"})
+	s.commit("first")
+	s.kist("remote", "add", "origin", "../photos")
+	s.kist("push", "-u", "origin", "main")
+	s.kist("checkout", "-b", "topic")
+	s.kist("commit", "--allow-empty", "-m", "topic")
+	s.kist("checkout", "main")
+	home := s.path("../home")
+	s.page("sign.md", "export HOME="+home+"; unset SSH_AUTH_SOCK; mkdir -p $HOME/.ssh; cd "+s.path(""),
+		"ssh-keygen -t ed25519", "ssh-keygen -q -t ed25519 -N '' -f $HOME/.ssh/id_ed25519; cp $HOME/.ssh/id_ed25519.pub anna.pub",
+		"commit -S", "commit --allow-empty -S", "cat anna.pub", "cat $HOME/.ssh/id_ed25519.pub",
+		"--verify-signatures topic  merge", "--verify-signatures main  # merge",
+		"  the tag, and its name", "", "  all commits and tags", "", "  who signed each commit", "",
+		"sign.roots true", "sign.roots true; kist push -q",
+		"clone s3://bucket/photos", "clone ../photos required", "--no-checkout s3://bucket/photos", "--no-checkout ../photos")
+	for _, dir := range []string{"required", "photos"} {
+		if got, err := os.ReadFile(s.path(dir + "/plan.txt")); string(got) != "plan" {
+			t.Errorf("the clone %s has %q, error %v", dir, got, err)
+		}
 	}
 }

@@ -172,7 +172,13 @@ func usageError(cmd *cobra.Command, err error) error {
 // nearOption returns err. If it is about an unknown option, a hint has similar ones.
 func nearOption(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	if unknown.GetSpecifiedShortnames() != "" {
+		if sign := cmd.Flags().Lookup("sign"); sign != nil && sign.Changed { // git's -SKEY
+			return Hintf(err, "-%s=KEY names the key to sign with", sign.Shorthand)
+		}
 		return err
 	}
 	var names []string

@@ -61,7 +61,7 @@ var doors = map[string][]string{
 	"github.com/dgraph-io/":                      {"object/volume/ingest", "object/volume_test"},
 	"github.com/restic/chunker":                  {"chunker"},
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
-	"github.com/klauspost/compress":              {"object/frame", "tree/work/checkout", "tree/work/convert"},
+	"github.com/klauspost/compress":              {"object/frame", "tree/work/checkout", "tree/work/convert", "cmd/kist_test"},
 	"github.com/ulikunitz/xz":                    {"tree/work/checkout", "tree/work/convert"},
 	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/commands_test", "cmd/kist_test"},
 	"github.com/spf13/":                          {"cmd/kist"},

@@ -1,6 +1,8 @@
 package remotetest
 
 import (
+	"bytes"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +102,20 @@ func NewFakeS3(t testing.TB, seed uint64) *FakeS3 {
 		f.server.Close()
 	})
 	return f
+}
+
+// Watch has see called with each request and its body, before it is answered. Call it before the first request.
+// See is called by several goroutines.
+func (f *FakeS3) Watch(see func(r *http.Request, body []byte)) {
+	f.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client is gone
+		}
+		see(r, body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		f.serve(w, r)
+	})
 }
 
 // Endpoint returns the server's URL, http://127.0.0.1:PORT.

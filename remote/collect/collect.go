@@ -46,7 +46,7 @@ type Options struct {
 	// repacked once more together with new ones if that is little work.
 	Repack bool
 
-	// Rekey replaces the packs and index files of an encrypted remote that are not encrypted with the
+	// Rekey replaces the packs, index files and state files of an encrypted remote that are not encrypted with the
 	// newest key. It reads the header of each.
 	Rekey bool
 

@@ -101,7 +101,7 @@ func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 	if c.repair == nil {
 		change.Condemn = append(change.Condemn, c.orphanFiles()...)
 	}
-	change.Condemn = append(change.Condemn, c.filesToAbandon()...)
+	change.Condemn = slices.Concat(change.Condemn, c.filesToAbandon(), statesToReplace(c))
 	change.Records, change.Lost = c.endedHolds, c.repair.damage().LostAt(c.snap)
 	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {
 		return nil, nil

@@ -23,7 +23,7 @@ type knownFiles struct {
 	abandoned []string               // files that this collection sent and no root will name
 	condemned map[string]bool        // by this collection
 	deleted   map[string]bool
-	oldEpoch  map[string]bool // whether another key than the newest encrypts a pack or index file; nil without Options.Rekey
+	oldEpoch  map[string]bool // whether another key than the newest encrypts a pack, index or state file; nil without Options.Rekey
 }
 
 // orphanLister is a store that keeps parts of failed or running uploads, which no list

@@ -3,10 +3,11 @@ package collect
 import (
 	"context"
 
+	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// findOldEpochs finds the live packs and index files that are encrypted with another key than the newest, if the
+// findOldEpochs finds the live packs, index files and state files that are encrypted with another key than the newest, if the
 // collection is to replace them. If a later root begins another epoch, the new files are
 // abandoned (EPOCH_OF_HEAD), and the collection plans again.
 func findOldEpochs(ctx context.Context, c *Collection) error {
@@ -19,6 +20,9 @@ func findOldEpochs(ctx context.Context, c *Collection) error {
 	}
 	for _, f := range c.snap.State.Indexes {
 		names = append(names, f.Name.IndexPath())
+	}
+	for _, f := range c.snap.State.StateFiles() {
+		names = append(names, rootlog.StateName(f.Name))
 	}
 
 	epochs, err := transfer.EpochsOf(ctx, c.r, names)
@@ -33,4 +37,14 @@ func findOldEpochs(ctx context.Context, c *Collection) error {
 		p.hasOldEpoch = c.oldEpoch[p.Name.Path()]
 	}
 	return nil
+}
+
+// statesToReplace returns the state files of the root that are encrypted with an older key.
+func statesToReplace(c *Collection) (names []string) {
+	for _, f := range c.snap.State.StateFiles() {
+		if name := rootlog.StateName(f.Name); c.oldEpoch[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }

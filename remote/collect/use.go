@@ -195,7 +195,7 @@ func (c *Collection) countCondemned(names []string) {
 func (c *Collection) countPlanned(ctx context.Context) error {
 	st := &c.stats
 	emptied := map[pack.Name]bool{}
-	condemned := c.orphanFiles()
+	condemned := slices.Concat(c.orphanFiles(), statesToReplace(c))
 	for _, p := range c.livePacks {
 		if p.reachedCount > 0 && !p.mustCopy {
 			continue

@@ -130,13 +130,21 @@ func (l *Log) lostError(ctx context.Context, base *State, err error) error {
 	return &LostError{Head: head}
 }
 
-// writeBases writes new bases until the changes to all tables fit into a root, the table
-// with most changes first. It condemns the old bases and fills in the state. A root that begins an
-// epoch is an exception: the tables keep their bases, and the next root writes new ones
+// writeBases writes new bases for the tables whose bases are condemned, and then until the changes to all
+// tables fit into a root, the table with most changes first. It condemns the old bases and fills in the state.
+// A root that begins an epoch is an exception: the tables keep their bases, and the next root writes new ones
 // (EPOCH_AFTER_ROOT).
 func (l *Log) writeBases(ctx context.Context, s *State, newEpoch bool) error {
 	tables := s.tables()
 	due := make([]bool, len(tables))
+	for i, t := range tables {
+		if t.base != nil {
+			_, due[i] = s.condemned.entries[StateName(t.base.file.Name)]
+		}
+		if due[i] && newEpoch {
+			return asInvalid(errors.New("a root that begins an epoch cannot replace state files"))
+		}
+	}
 	for !newEpoch {
 		sum, largest, most := 0, 0, -1
 		for i, t := range tables {

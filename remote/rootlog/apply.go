@@ -151,7 +151,7 @@ func (s *State) markForDeletion(before *State, c *Change) error {
 		// A live keyset is never condemned, except by a change of keys. A remote in clear has none:
 		// programs that do not know keysets would take the name for damage.
 		isKeyset := strings.HasPrefix(name, keysFolder)
-		if isKeyset && before.Keys == (Keys{}) || slices.Contains(before.NamedFiles(), name) {
+		if isKeyset && (before.Keys == (Keys{}) || slices.Contains(before.NamedFiles(), name)) {
 			return asInvalid(fmt.Errorf("%s is in use, or no file of this remote", name))
 		}
 		s.condemned.entries[name] = encodeSeq(s.Seq)

@@ -463,15 +463,23 @@ func (s *State) Live(indexed ...[]pack.Info) map[pack.Name]struct{} {
 
 // NamedFiles returns the full names of the state files and of the copies of the live keyset.
 func (s *State) NamedFiles() (names []string) {
-	for _, t := range s.tables() {
-		if t.base != nil {
-			names = append(names, StateName(t.base.file.Name))
-		}
+	for _, f := range s.StateFiles() {
+		names = append(names, StateName(f.Name))
 	}
 	if s.Keys != (Keys{}) {
 		names = append(names, s.Keys.Keyset.Copies()...)
 	}
 	return names
+}
+
+// StateFiles returns the state files of the tables.
+func (s *State) StateFiles() (files []File) {
+	for _, t := range s.tables() {
+		if t.base != nil {
+			files = append(files, t.base.file)
+		}
+	}
+	return files
 }
 
 // Policy is what a root requires from all later writers.
@@ -511,8 +519,8 @@ type Change struct {
 	Merged     []pack.Name // packs of the state's Packs whose entries are now in AddIndexes
 
 	// Condemn has the full names of packs, index and state files, and of keysets that no root names,
-	// that are no longer live. Delist has the names of condemned files that were deleted; it raises the
-	// floor. The collector ensures that the rules for both hold.
+	// that are no longer live. A state file of the state is replaced by a new one with the same entries. Delist has the
+	// names of condemned files that were deleted; it raises the floor. The collector ensures that the rules for both hold.
 	Condemn []string
 	Delist  []string
 

@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// KeyUses counts the live packs and index files that are encrypted with the key of each epoch, and their bytes in the
-// store. It reads the header of each.
+// KeyUses counts the live packs, index files and state files that are encrypted with the key of each epoch, and their bytes in
+// the store. It reads the header of each.
 func KeyUses(ctx context.Context, r *Remote) ([]keyset.Use, error) {
 	opened, head, err := r.Keyset(ctx)
 	if err != nil {
@@ -22,11 +22,15 @@ func KeyUses(ctx context.Context, r *Remote) ([]keyset.Use, error) {
 		return nil, err
 	}
 	sizes := map[string]int64{}
+	add := func(name string, plain int64) { sizes[name] = remote.StoredSize(r.b, name, plain) }
 	for _, p := range snap.LivePacks() {
-		sizes[p.Name.Path()] = remote.StoredSize(r.b, p.Name.Path(), int64(p.Size))
+		add(p.Name.Path(), int64(p.Size))
 	}
 	for _, f := range head.Indexes {
-		sizes[f.Name.IndexPath()] = remote.StoredSize(r.b, f.Name.IndexPath(), f.Size)
+		add(f.Name.IndexPath(), f.Size)
+	}
+	for _, f := range head.StateFiles() {
+		add(rootlog.StateName(f.Name), f.Size)
 	}
 	names := slices.Collect(maps.Keys(sizes))
 	epochs, err := EpochsOf(ctx, r, names)
@@ -42,7 +46,7 @@ func KeyUses(ctx context.Context, r *Remote) ([]keyset.Use, error) {
 	})
 }
 
-// EpochsOf returns, for each of some packs and index files of an encrypted remote, the epoch with whose key it was encrypted. It
+// EpochsOf returns, for each of some files of an encrypted remote, the epoch with whose key it was encrypted. It
 // reads their headers. The error matches [rootlog.ErrNotEncrypted] for a remote in clear.
 func EpochsOf(ctx context.Context, r *Remote, names []string) ([]uint32, error) {
 	if r.encrypted == nil {

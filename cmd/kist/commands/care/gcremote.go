@@ -39,10 +39,10 @@ replace them, until at most 5% is garbage (--max-waste). Small packs are merged.
 --repack compresses as much as possible: it stores similar objects, such as the
 versions of a file, as differences. It downloads the packs that it replaces.
 
---rekey encrypts packs and index files of an encrypted remote with the newest
-key. Removed recipients can read no older content once the marked files are
-deleted. Files with the names of branches follow when they change. It downloads
-the files that it replaces.
+--rekey encrypts everything of an encrypted remote with the newest key, except
+the log of past changes, which has names of branches. Removed recipients can
+read no older content once the marked files are deleted. It downloads the files
+that it replaces.
 
 On a remote with --object-lock, marked files stay until their locks have ended.
 

@@ -108,7 +108,7 @@ type recipientJSON struct {
 type epochJSON struct {
 	Epoch   uint32   `json:"epoch" doc:"the number of the key"`
 	Root    uint64   `json:"root" doc:"the change of the remote that began its use"`
-	Files   int      `json:"files" doc:"the number of packs and index files that are encrypted with it"`
+	Files   int      `json:"files" doc:"the number of packs, index and state files that are encrypted with it"`
 	Bytes   int64    `json:"bytes" doc:"their size"`
 	Removed []string `json:"removed" doc:"the removed recipients who can read them"`
 }

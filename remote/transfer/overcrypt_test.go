@@ -8,6 +8,7 @@ func TestOverCrypt(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
+		{"TestPush", TestPush},
 		{"TestConcurrentBranches", TestConcurrentBranches},
 		{"TestRejected", TestRejected},
 		{"TestBaseCollected", TestBaseCollected},

@@ -46,7 +46,7 @@ type PushOptions struct {
 type PushResult struct {
 	Refs    []RefResult // in the order of the updates
 	Objects int64       // sent by this call, and ahead of it
-	Bytes   int64       // in the packs they were sent in
+	Bytes   int64       // of the packs they were sent in, as the store keeps them
 	Packs   int
 	Records int    // sent to the remote
 	Seq     uint64 // number of the root that moved the refs, or of the head if none had to move

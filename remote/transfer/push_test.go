@@ -21,6 +21,7 @@ import (
 
 func TestPush(t *testing.T) {
 	b := transfertest.NewRemote(t)
+	b.ResetCounts()
 	p := transfertest.NewPusher(t, b)
 	one := p.MakeGrown(1)
 	result := p.MustPush("main", one)

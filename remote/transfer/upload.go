@@ -73,7 +73,7 @@ func (u *uploader) putPack(ctx context.Context, w *pack.Writer) error {
 
 	u.mu.Lock()
 	u.objects += objects
-	u.bytes += int64(sent.info.Size)
+	u.bytes += remote.StoredSize(u.r.b, sent.info.Name.Path(), int64(sent.info.Size))
 	u.packs++
 	u.sent = append(u.sent, sent)
 	u.mu.Unlock()

@@ -47,7 +47,7 @@ func sortRecords(recs []Record) {
 func encode(t testing.TB, recs []Record) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	w := NewWriter(&buf)
+	w := NewWriter(&buf, len(recs))
 	for _, r := range recs {
 		if err := w.Add(r); err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestWriterRefuses(t *testing.T) {
 		"invalid kind": {{Key: object.Key{Kind: 6}}},
 	}
 	for name, recs := range tests {
-		w := NewWriter(&bytes.Buffer{})
+		w := NewWriter(&bytes.Buffer{}, len(recs))
 		var err error
 		for _, r := range recs {
 			err = errors.Join(err, w.Add(r))

@@ -49,7 +49,7 @@ func BenchmarkParts(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer file.Close()
-			if err := Write(file, invented(n)); err != nil {
+			if err := Write(file, n, invented(n)); err != nil {
 				b.Fatal(err)
 			}
 			benchmarkParts(b, file, n)

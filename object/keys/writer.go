@@ -13,22 +13,29 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Writer writes an index from records that come sorted by key. It needs 16 bytes of memory
+// Writer writes an index from records that come sorted by key. It needs 1.75 bytes of memory
 // for each record until it is finished.
 type Writer struct {
 	w      *bufio.Writer
 	block  []byte
 	table  []byte
-	filter []uint64 // two words of each ID, for the filter
+	filter filter
+	want   int64 // number of records
 	counts [kinds]uint64
 	total  int64
 	last   object.Key
 	err    error
 }
 
-// NewWriter returns a writer of an index to w.
-func NewWriter(w io.Writer) *Writer {
-	wr := &Writer{w: bufio.NewWriterSize(w, 64<<10), block: make([]byte, 0, blockSize)}
+// NewWriter returns a writer of an index of n records to w. It must know the number in advance, because the filter's
+// size and the places in it depend on that.
+func NewWriter(w io.Writer, n int) *Writer {
+	wr := &Writer{w: bufio.NewWriterSize(w, 64<<10), block: make([]byte, 0, blockSize), want: int64(n)}
+	if n < 0 || n > MaxRecords {
+		wr.err = fmt.Errorf("write index: %d records", n)
+		return wr
+	}
+	wr.filter = make(filter, filterBlocks(int64(n))*filterSize)
 	header := make([]byte, headerSize)
 	copy(header, magic)
 	header[magicLen] = Version
@@ -36,9 +43,9 @@ func NewWriter(w io.Writer) *Writer {
 	return wr
 }
 
-// Write writes an index with records, whose keys strictly ascend.
-func Write(w io.Writer, records iter.Seq[Record]) error {
-	x := NewWriter(w)
+// Write writes an index with n records, whose keys strictly ascend.
+func Write(w io.Writer, n int, records iter.Seq[Record]) error {
+	x := NewWriter(w, n)
 	for rec := range records {
 		if err := x.Add(rec); err != nil {
 			return err
@@ -56,8 +63,8 @@ func (w *Writer) Add(r Record) error {
 		return fmt.Errorf("write index: invalid kind %d", r.Key.Kind)
 	case w.total > 0 && r.Key.Compare(w.last) <= 0:
 		return fmt.Errorf("write index: %s does not come after %s", r.Key, w.last)
-	case w.total == MaxRecords:
-		return errors.New("write index: too many records")
+	case w.total == w.want:
+		return fmt.Errorf("write index: more than %d records", w.want)
 	}
 
 	if len(w.block) == 0 {
@@ -67,7 +74,7 @@ func (w *Writer) Add(r Record) error {
 	for _, v := range [...]uint32{r.File, r.Offset, r.Stored, r.Raw} {
 		w.block = binary.BigEndian.AppendUint32(w.block, v)
 	}
-	w.filter = append(w.filter, binary.BigEndian.Uint64(r.Key.ID[8:]), binary.BigEndian.Uint64(r.Key.ID[16:]))
+	w.filter.addID(&r.Key.ID)
 	w.counts[r.Key.Kind-1]++
 	w.total++
 	w.last = r.Key
@@ -93,12 +100,8 @@ func (w *Writer) Finish() error {
 	if w.err != nil || w.flushBlock() != nil {
 		return w.err
 	}
-	f := make(filter, filterBlocks(w.total)*filterSize)
-	var id object.ID
-	for i := 0; i < len(w.filter); i += 2 {
-		binary.BigEndian.PutUint64(id[8:], w.filter[i])
-		binary.BigEndian.PutUint64(id[16:], w.filter[i+1])
-		f.addID(&id)
+	if w.total < w.want {
+		return fmt.Errorf("write index: %d records, want %d", w.total, w.want)
 	}
 
 	trailer := make([]byte, 0, trailerSize)
@@ -106,11 +109,11 @@ func (w *Writer) Finish() error {
 		trailer = binary.BigEndian.AppendUint64(trailer, n)
 	}
 	trailer = binary.BigEndian.AppendUint32(trailer, crc32.Checksum(w.table, castagnoli))
-	trailer = binary.BigEndian.AppendUint32(trailer, crc32.Checksum(f, castagnoli))
+	trailer = binary.BigEndian.AppendUint32(trailer, crc32.Checksum(w.filter, castagnoli))
 	trailer = binary.BigEndian.AppendUint32(trailer, crc32.Checksum(trailer, castagnoli))
 	trailer = append(trailer, magic...)
 
-	for _, part := range [][]byte{w.table, f, trailer} {
+	for _, part := range [][]byte{w.table, w.filter, trailer} {
 		if _, w.err = w.w.Write(part); w.err != nil {
 			return w.err
 		}

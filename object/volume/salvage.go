@@ -71,7 +71,7 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 	records = slices.CompactFunc(records, func(a, b keys.Record) bool { return a.Key == b.Key })
 
 	var index bytes.Buffer
-	if err := keys.Write(&index, slices.Values(records)); err != nil {
+	if err := keys.Write(&index, len(records), slices.Values(records)); err != nil {
 		return nil, err
 	}
 	return keys.Open(bytes.NewReader(index.Bytes()), int64(index.Len()))

@@ -148,7 +148,7 @@ func (w *writer) writeKeys(order []uint32) error {
 			}
 		}
 	}
-	return disk.CreateSynced(filepath.Join(w.dir, keysFile), 0o444, func(f io.Writer) error { return keys.Write(f, records) })
+	return disk.CreateSynced(filepath.Join(w.dir, keysFile), 0o444, func(f io.Writer) error { return keys.Write(f, len(order), records) })
 }
 
 // makeDurable makes all files read-only, and syncs the value logs and the directory. The other

@@ -20,7 +20,7 @@ import (
 // appendIndex appends a key index of arbitrary sorted records.
 func appendIndex(t testing.TB, dst []byte, records []keys.Record) []byte {
 	var index bytes.Buffer
-	w := keys.NewWriter(&index)
+	w := keys.NewWriter(&index, len(records))
 	for _, rec := range records {
 		if err := w.Add(rec); err != nil {
 			t.Fatal(err)

@@ -170,7 +170,7 @@ func (w *Writer) Finish(name Name) (body []byte, entries []Entry, err error) {
 	slices.SortFunc(w.records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
 	body = slices.Grow(w.buf[:w.values], w.Size()-w.values)
 	start := len(body)
-	if err := keys.Write((*buffer)(&body), slices.Values(w.records)); err != nil {
+	if err := keys.Write((*buffer)(&body), len(w.records), slices.Values(w.records)); err != nil {
 		return nil, nil, fmt.Errorf("finish pack: %w", err)
 	}
 

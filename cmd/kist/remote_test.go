@@ -106,9 +106,9 @@ func (p *place) remove() {
 	ctx := context.Background()
 	names := slices.Collect(maps.Keys(p.list()))
 	if b, ok := p.backend.(interface {
-		Orphans(context.Context) iter.Seq2[remote.Info, error]
+		InterruptedUploads(context.Context) iter.Seq2[remote.Info, error]
 	}); ok { // remains of killed uploads
-		for info, err := range b.Orphans(ctx) {
+		for info, err := range b.InterruptedUploads(ctx) {
 			if err != nil {
 				p.Error(err)
 			}

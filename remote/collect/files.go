@@ -29,7 +29,7 @@ type knownFiles struct {
 // orphanLister is a store that keeps parts of failed or running uploads, which no list
 // has.
 type orphanLister interface {
-	Orphans(ctx context.Context) iter.Seq2[remote.Info, error]
+	InterruptedUploads(ctx context.Context) iter.Seq2[remote.Info, error]
 }
 
 // tempRemover is a store in which a killed process leaves files without a name. They are
@@ -64,7 +64,7 @@ func (f *knownFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes i
 		return bytes, nil
 	}
 	return bytes, retry.Do(ctx, r.Options().Retry, "list", func(ctx context.Context) error {
-		for info, err := range store.Orphans(ctx) {
+		for info, err := range store.InterruptedUploads(ctx) {
 			if err != nil {
 				return err
 			}

@@ -113,7 +113,7 @@ func checkConcerns(t *testing.T, url, last, many string) {
 			return nil
 		}},
 		{"orphans", func() error {
-			for _, err := range b.Orphans(ctx) {
+			for _, err := range b.InterruptedUploads(ctx) {
 				return err
 			}
 			return nil

@@ -113,7 +113,7 @@ func TestErrors(t *testing.T) {
 			for _, err := range b.List(ctx, "") {
 				check("list", err)
 			}
-			for _, err := range b.Orphans(ctx) {
+			for _, err := range b.InterruptedUploads(ctx) {
 				check("orphans", err)
 			}
 		})

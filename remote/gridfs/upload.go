@@ -119,7 +119,7 @@ func (b *Backend) confirmChunks(ctx context.Context, c *collections, name string
 // abortUpload deletes the chunks of a failed upload, but not those of a stored file.
 // If the files document may have been sent and all chunks exist, the blob may
 // still appear. Then abort keeps the chunks: they belong to an intact blob, or
-// Orphans will list them.
+// InterruptedUploads will list them.
 func (b *Backend) abortUpload(ctx context.Context, c *collections, name string, size int64, closing bool) {
 	limit := answerTime
 	if ctx.Err() != nil {
@@ -221,12 +221,12 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 
 func byID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 
-// Orphans yields, sorted by name, the blobs that have chunks but no files
+// InterruptedUploads yields, sorted by name, the blobs that have chunks but no files
 // document: from failed uploads, or from uploads still running. Nothing
 // distinguishes these, so gc treats them like other names. Their size is unknown and
 // reported as 0. Modified is the time of the last chunk, by the uploader's
 // clock. An error is yielded once, with a zero Info, and ends the iteration.
-func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
+func (b *Backend) InterruptedUploads(ctx context.Context) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
 		c, err := b.beginCall(ctx, "list", "", nil)
 		if err != nil {

@@ -47,7 +47,7 @@ func count(t *testing.T, in *mongo.Collection, filter bson.D) int64 {
 
 func orphans(t *testing.T, b *Backend) (names []string) {
 	t.Helper()
-	for info, err := range b.Orphans(context.Background()) {
+	for info, err := range b.InterruptedUploads(context.Background()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("orphans %q, want %q", names, want)
 	}
 
-	for info := range b.Orphans(ctx) {
+	for info := range b.InterruptedUploads(ctx) {
 		if age := time.Since(info.Modified); info.Name != "a" || age < -time.Minute || age > time.Minute {
 			t.Errorf("first orphan %v, want a, sent just now", info)
 		}

@@ -102,13 +102,13 @@ func (c *contents) explainMissing(key object.Key, err error) error {
 // Withheld is a writer that drops purged objects.
 type Withheld struct {
 	object.Writer
-	Records *record.Effects
+	Purges *record.Effects
 }
 
 // Put implements [object.Writer].
 func (w *Withheld) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	id := object.Sum(data)
-	if _, purged := w.Records.Purged(object.Key{Kind: kind, ID: id}); purged {
+	if _, purged := w.Purges.Purged(object.Key{Kind: kind, ID: id}); purged {
 		return id, ctx.Err()
 	}
 	return w.Writer.Put(ctx, kind, data)

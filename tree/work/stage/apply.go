@@ -83,7 +83,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		defer tx.Close()
 	}
 	tx.NeedUsable(o.Needs...)
-	tx.EditIndex(nil, func(idx *index.Index) error { return o.stage(idx, applied, done) })
+	tx.EditIndex(nil, func(idx *index.Index) error { return o.stageOps(idx, applied, done) })
 	if done && o.Names != nil {
 		o.Names(tx)
 	}
@@ -92,9 +92,9 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
 }
 
-// stage changes the index after the operations. done is false if they were
+// stageOps changes the index after the operations. done is false if they were
 // interrupted.
-func (o *ApplyOptions) stage(idx *index.Index, applied []worktree.Applied, done bool) error {
+func (o *ApplyOptions) stageOps(idx *index.Index, applied []worktree.Applied, done bool) error {
 	if err := stageApplied(idx, applied, o.Stage); err != nil {
 		return err
 	}

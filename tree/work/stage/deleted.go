@@ -18,17 +18,17 @@ var errCameBack = errors.New("it was gone for a while; was its disk unmounted?")
 // meanwhile, the paths below it are not deleted. Nor is a path that could not be found once,
 // and exists now.
 func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
-	if !slices.ContainsFunc(list, func(e edit) bool { return e.absent() }) {
+	if !slices.ContainsFunc(list, func(e edit) bool { return e.isAbsent() }) {
 		return list
 	}
 
 	for _, away := range anchors.Recheck(s.worktree) {
-		list = list.keep(away.Path, away.Err)
+		list = list.skipAbsent(away.Path, away.Err)
 	}
 
 	var vanished []string
 	for i := range list {
-		if list[i].absent() && list[i].vanished {
+		if list[i].isAbsent() && list[i].vanished {
 			vanished = append(vanished, list[i].path)
 		}
 	}
@@ -39,7 +39,7 @@ func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
 		switch {
 		case gone != "" && tree.Below(path, gone):
 		case s.worktree.Exists(path):
-			list = list.keep(path, errCameBack)
+			list = list.skipAbsent(path, errCameBack)
 		default:
 			gone = path
 		}
@@ -48,14 +48,14 @@ func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
 	return list
 }
 
-// absent reports whether a path was not found, tracked or not.
-func (e *edit) absent() bool { return e.state == worktree.Deleted && !e.excluded }
+// isAbsent reports whether a path was not found, tracked or not.
+func (e *edit) isAbsent() bool { return e.state == worktree.Deleted && !e.excluded }
 
-// keep replaces the edits of absent paths at and below a path by one that skips it, with its
+// skipAbsent replaces the edits of absent paths at and below a path by one that skips it, with its
 // reason. Without absent paths, it returns the list as it is.
-func (list edits) keep(path string, why error) edits {
+func (list edits) skipAbsent(path string, why error) edits {
 	n := len(list)
-	list = slices.DeleteFunc(list, func(e edit) bool { return e.absent() && tree.Below(e.path, path) })
+	list = slices.DeleteFunc(list, func(e edit) bool { return e.isAbsent() && tree.Below(e.path, path) })
 	if len(list) == n {
 		return list
 	}
@@ -90,7 +90,7 @@ func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
 	if limit.Share == 0 {
 		return nil
 	}
-	gone := list.gone()
+	gone := list.goneFiles()
 	if len(gone) < max(limit.Least, 1) {
 		return nil
 	}
@@ -118,8 +118,8 @@ func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
 	return nil
 }
 
-// gone returns the paths of the absent files whose content is at no new path.
-func (list edits) gone() (paths []string) {
+// goneFiles returns the paths of the absent files whose content is at no new path.
+func (list edits) goneFiles() (paths []string) {
 	contentOf := func(e *index.Entry) index.Entry {
 		return index.Entry{Type: e.Type, Size: e.Size, Data: e.Data, Content: e.Content}
 	}
@@ -133,7 +133,7 @@ func (list edits) gone() (paths []string) {
 	for i := range list {
 		e := &list[i]
 		switch {
-		case !e.absent() || e.old == nil:
+		case !e.isAbsent() || e.old == nil:
 		case moved[contentOf(e.old)] > 0:
 			moved[contentOf(e.old)]--
 		default:

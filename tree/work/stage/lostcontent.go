@@ -70,7 +70,7 @@ func (s *stager) isGone(ctx context.Context, e *index.Entry, ask bool) (bool, er
 			return false, err
 		}
 		if err != nil { // the list of chunks is damaged or missing
-			return s.unpurged(ctx, e)
+			return s.isUnpurged(ctx, e)
 		}
 	}
 
@@ -83,14 +83,14 @@ func (s *stager) isGone(ctx context.Context, e *index.Entry, ask bool) (bool, er
 	if err != nil || len(absent) == 0 {
 		return false, err
 	}
-	return s.unpurged(ctx, e)
+	return s.isUnpurged(ctx, e)
 }
 
-// unpurged reports whether no part of the content of a file was purged, as far as its list of
+// isUnpurged reports whether no part of the content of a file was purged, as far as its list of
 // chunks can be read.
-func (s *stager) unpurged(ctx context.Context, e *index.Entry) (bool, error) {
+func (s *stager) isUnpurged(ctx context.Context, e *index.Entry) (bool, error) {
 	entry := e.Object()
-	why, err := s.repo.PurgedIn(ctx, s.records, s.repo.Objects(), &entry)
+	why, err := s.repo.PurgedIn(ctx, s.purges, s.repo.Objects(), &entry)
 	if object.IsUnreadable(err) {
 		return true, nil
 	}

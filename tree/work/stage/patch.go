@@ -50,14 +50,14 @@ func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error
 	if err != nil {
 		return err
 	}
-	records, err := r.Purges().View()
+	purges, err := r.Purges().View()
 	if err != nil {
 		return err
 	}
 
 	var ops []worktree.Op
 	for _, c := range inWorktree {
-		e, err := c.entry(ctx, r, storage{tx, records})
+		e, err := c.storeEntry(ctx, r, storage{tx, purges})
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error
 
 	entries := make([]*object.Entry, len(inIndex))
 	for i, c := range inIndex {
-		if entries[i], err = c.entry(ctx, r, storage{tx, records}); err != nil {
+		if entries[i], err = c.storeEntry(ctx, r, storage{tx, purges}); err != nil {
 			return err
 		}
 		if !SameEntry(Indexed(idx, c.Path), c.From) {
@@ -86,11 +86,11 @@ func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error
 	}
 
 	edit := func(idx *index.Index) error {
-		if now, err := r.Purges().View(); err != nil || now != records {
+		if now, err := r.Purges().View(); err != nil || now != purges {
 			return errors.Join(err, ErrChanged)
 		}
 		for i, c := range inIndex {
-			if err := c.stage(ctx, idx, entries[i]); err != nil {
+			if err := c.stageEntry(ctx, idx, entries[i]); err != nil {
 				return err
 			}
 		}
@@ -102,15 +102,15 @@ func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error
 // Entry returns the chosen state of the path, nil if it is to be removed. It stores a new
 // content in rw.
 func (c *Chosen) Entry(ctx context.Context, r *kist.Repository, rw object.ReadWriter) (*object.Entry, error) {
-	records, err := r.Purges().View()
+	purges, err := r.Purges().View()
 	if err != nil {
 		return nil, err
 	}
-	return c.entry(ctx, r, storage{rw, records})
+	return c.storeEntry(ctx, r, storage{rw, purges})
 }
 
-// entry is Entry, with records that were read before.
-func (c *Chosen) entry(ctx context.Context, r *kist.Repository, s storage) (*object.Entry, error) {
+// storeEntry is Entry, with purges that were read before.
+func (c *Chosen) storeEntry(ctx context.Context, r *kist.Repository, s storage) (*object.Entry, error) {
 	if c.To == nil && c.Content == PartAll {
 		return nil, nil
 	}
@@ -133,7 +133,7 @@ func (c *Chosen) entry(ctx context.Context, r *kist.Repository, s storage) (*obj
 // storage is the place for new contents.
 type storage struct {
 	object.ReadWriter
-	records *record.Effects // purged content is not stored
+	purges *record.Effects // purged content is not stored
 }
 
 // withContent returns e with the chosen content, which it stores if it is new.
@@ -171,15 +171,15 @@ func (c *Chosen) withContent(ctx context.Context, r *kist.Repository, s storage,
 		return nil, err
 	}
 	e.Size, e.Inline, e.Content = stored.Entry.Size, stored.Entry.Inline, stored.Entry.Content
-	why, err := r.PurgedIn(ctx, s.records, s, &e)
+	why, err := r.PurgedIn(ctx, s.purges, s, &e)
 	if err == nil && why != nil {
 		err = fmt.Errorf("path %q: %s", c.Path, why)
 	}
 	return &e, err
 }
 
-// stage stages e at the path, which must have the state From.
-func (c *Chosen) stage(ctx context.Context, idx *index.Index, e *object.Entry) error {
+// stageEntry stages e at the path, which must have the state From.
+func (c *Chosen) stageEntry(ctx context.Context, idx *index.Index, e *object.Entry) error {
 	if _, conflict := idx.Conflict(c.Path); conflict || !SameEntry(Indexed(idx, c.Path), c.From) {
 		return fmt.Errorf("path %q: %w", c.Path, ErrChanged)
 	}

@@ -194,8 +194,8 @@ var ErrChanged = errors.New("the index was changed by another process")
 func (p *Prepared) NoteIndex(tx *kist.Tx) {
 	s := p.stager
 	p.noteIndexEdit(tx, func(now *index.Index) error {
-		records, err := s.repo.Purges().View()
-		if err == nil && (records != s.records || now != s.idx) {
+		purges, err := s.repo.Purges().View()
+		if err == nil && (purges != s.purges || now != s.idx) {
 			err = ErrChanged
 		}
 		return err
@@ -246,14 +246,14 @@ type stager struct {
 	timesCount bool // see AddOptions.Times
 	objects    object.ReadWriter
 	idx        *index.Index
-	records    *record.Effects // when the stager was made
+	purges     *record.Effects // when the stager was made
 	progress   kist.Progress
 	restored   int // see AddResult.Restored
 }
 
 func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, progress kist.Progress) (*stager, error) {
-	records, err := r.Purges().View()
-	return &stager{repo: r, worktree: r.Worktree(), objects: objects, idx: idx, records: records, progress: progress}, err
+	purges, err := r.Purges().View()
+	return &stager{repo: r, worktree: r.Worktree(), objects: objects, idx: idx, purges: purges, progress: progress}, err
 }
 
 // storeFound stores the files of a scan, and returns the edits for all that it found.
@@ -311,8 +311,8 @@ func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits,
 // frees each part of files after use: the edits take more and more memory.
 func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, total kist.Amount) error {
 	dst := object.Writer(s.objects)
-	if s.records.AnyPurged() {
-		dst = &kist.Withheld{Writer: dst, Records: s.records}
+	if s.purges.AnyPurged() {
+		dst = &kist.Withheld{Writer: dst, Purges: s.purges}
 	}
 	var before, now kist.Amount // done before this part, and with it
 	report := func(files, bytes int64) {
@@ -354,7 +354,7 @@ func (s *stager) editOfStored(ctx context.Context, f *worktree.Found, stored wor
 	entry := index.NewEntry(stored.Entry, stored.Stat)
 	if e.old != nil && e.old.SameData(&entry) && !entry.HasMetadata() && !s.timesCount {
 		entry.MTime, entry.Meta = e.old.MTime, e.old.Meta // a change of the time alone is no change
-	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
+	} else if why, err := s.repo.PurgedIn(ctx, s.purges, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 		return e, err
 	} else if why != nil {
 		e.state, e.reason = worktree.Unreadable, why.Error()
@@ -442,7 +442,7 @@ func (s *stager) warnLost(dirs []string) {
 // checkUnpurged returns a [*volume.StaleError] if new content in list was purged
 // since the stager was made.
 func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
-	if now, err := s.repo.Purges().View(); err != nil || now == s.records {
+	if now, err := s.repo.Purges().View(); err != nil || now == s.purges {
 		return err
 	}
 	for _, e := range list {

@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
 
-// DefaultRemotePlan are the options of a collection of a remote that nobody configured.
-var DefaultRemotePlan = collect.Options{
+// DefaultRemoteOptions are the options of a collection of a remote that nobody configured.
+var DefaultRemoteOptions = collect.Options{
 	Grace: collect.DefaultGrace, MaxWaste: DefaultMaxWaste, ForgetAfter: collect.DefaultForgetAfter, PruneAge: collect.DefaultPruneAge,
 }
 

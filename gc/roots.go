@@ -112,7 +112,7 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.Effects,
 		f.addName(ctx, name, tags)
 	}
 
-	for _, find := range []func(context.Context) error{f.addHead, f.addForks, f.operation, f.addIndex} {
+	for _, find := range []func(context.Context) error{f.addHead, f.addForks, f.addOperation, f.addIndex} {
 		if err := find(ctx); err != nil {
 			problems = append(problems, err)
 		}
@@ -222,7 +222,7 @@ func Stashes(ctx context.Context, r *kist.Repository) (map[object.ID][]string, e
 	return needed, err
 }
 
-func (f *rootFinder) operation(context.Context) error {
+func (f *rootFinder) addOperation(context.Context) error {
 	state, err := operation.Recorded(f.r)
 	for _, id := range state.Commits() {
 		f.addRoot(refs.StepsMsg, object.KindCommit, id)
@@ -377,7 +377,7 @@ func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, err
 		if err := f.addPushedParents(ctx, name, ref.ID); err != nil {
 			return nil, err
 		}
-		if err := f.upstream(ctx, name, ref); err != nil {
+		if err := f.addUpstream(ctx, name, ref); err != nil {
 			return nil, err
 		}
 	}
@@ -425,8 +425,8 @@ func (f *forkFinder) addPushedParents(ctx context.Context, name string, tip obje
 	})
 }
 
-// upstream adds the merge bases of a branch and its upstream.
-func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) error {
+// addUpstream adds the merge bases of a branch and its upstream.
+func (f *forkFinder) addUpstream(ctx context.Context, name string, ref refs.Ref) error {
 	u, err := kist.UpstreamOf(f.r, strings.TrimPrefix(ref.Name, refs.Heads))
 	if err != nil {
 		return nil // the branch has no upstream

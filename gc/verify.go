@@ -224,7 +224,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	v.report.Problems = slices.DeleteFunc(v.report.Problems, func(p *Problem) bool {
 		return errors.Is(p.Err, object.ErrNotFound) && o.Records.Lost(p.Key)
 	})
-	return v.report, v.affected(ctx, o.Files)
+	return v.report, v.addAffected(ctx, o.Files)
 }
 
 // presenceReader is a reader for which an evicted object is missing if no remote has it.
@@ -386,8 +386,8 @@ func (v *verifier) checkContent(ctx context.Context, key object.Key) (more []obj
 	return slices.DeleteFunc(links, func(link object.Key) bool { return v.records.Skips(key, link) }), err
 }
 
-// affected adds to the problems the commits and paths that they affect.
-func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.Key]) error {
+// addAffected adds to the problems the commits and paths that they affect.
+func (v *verifier) addAffected(ctx context.Context, files iter.Seq2[string, object.Key]) error {
 	if len(v.bad) == 0 {
 		return nil
 	}

@@ -162,15 +162,15 @@ func Run(ctx context.Context, r *kist.Repository, o Options) *Report {
 	b := &run{Options: o, repo: r, Report: &Report{}, endAhead: func() {}}
 	defer func() { b.endAhead() }()
 
-	staged := b.step(ctx, StepAdd, true, b.add)
+	staged := b.runStep(ctx, StepAdd, true, b.addAndCommit)
 	if !staged {
 		b.endAhead()
 	}
-	b.step(ctx, StepCommit, staged, b.commit)
+	b.runStep(ctx, StepCommit, staged, b.reportCommit)
 	b.noteHead(ctx)
 
 	remote := len(registry.All(r)) > 0 || b.Options.Remote != ""
-	pushed := remote && b.step(ctx, StepPush, true, b.push) && b.Report.Remote != ""
+	pushed := remote && b.runStep(ctx, StepPush, true, b.pushBranch) && b.Report.Remote != ""
 	if b.Sent == 0 { // no push counted the data that was sent ahead of it
 		b.endAhead()
 		b.Sent = b.ahead.Sent()
@@ -183,29 +183,29 @@ func Run(ctx context.Context, r *kist.Repository, o Options) *Report {
 // that it has the backup.
 func (b *run) takeCare(ctx context.Context, remote, pushed bool) {
 	if !b.Policy.IsEmpty() {
-		b.step(ctx, StepExpire, true, b.expire)
+		b.runStep(ctx, StepExpire, true, b.expireCommits)
 	}
 	if b.LocalLimit > 0 {
-		b.step(ctx, StepEvict, pushed, b.evict)
+		b.runStep(ctx, StepEvict, pushed, b.evictChunks)
 	}
 	if b.Maintain {
-		b.step(ctx, StepGC, true, b.collect)
+		b.runStep(ctx, StepGC, true, b.collectHere)
 		if remote {
-			b.step(ctx, StepRemoteGC, pushed, b.collectRemote)
+			b.runStep(ctx, StepRemoteGC, pushed, b.collectRemote)
 		}
 	}
 	switch {
 	case b.Check == 0:
 	case remote:
-		b.step(ctx, StepCheck, pushed, b.checkRemote)
+		b.runStep(ctx, StepCheck, pushed, b.checkRemote)
 	default:
-		b.step(ctx, StepCheck, true, b.checkLocal)
+		b.runStep(ctx, StepCheck, true, b.checkLocal)
 	}
 }
 
-// step runs a step if it is ready and ctx has not ended. It reports whether the step succeeded.
+// runStep runs a step if it is ready and ctx has not ended. It reports whether the step succeeded.
 // Do reports whether there was anything to do.
-func (b *run) step(ctx context.Context, name string, ready bool, do func(context.Context) (did bool, err error)) bool {
+func (b *run) runStep(ctx context.Context, name string, ready bool, do func(context.Context) (did bool, err error)) bool {
 	st := Step{Name: name, Outcome: NotRun}
 	if ready && ctx.Err() == nil {
 		begin := b.repo.Options().Now()
@@ -225,8 +225,8 @@ func (b *run) step(ctx context.Context, name string, ready bool, do func(context
 	return st.Outcome == Done || st.Outcome == Nothing
 }
 
-// progress begins the long part of a step.
-func (b *run) progress(step string) (progress kist.Progress, end func()) {
+// beginProgress begins the long part of a step.
+func (b *run) beginProgress(step string) (progress kist.Progress, end func()) {
 	if b.Progress == nil {
 		return nil, func() {}
 	}
@@ -243,8 +243,8 @@ func transferred(progress kist.Progress) func(transfer.Progress) {
 	}
 }
 
-// add stages the changes and commits them, in one session.
-func (b *run) add(ctx context.Context) (did bool, err error) {
+// addAndCommit stages the changes and commits them, in one session.
+func (b *run) addAndCommit(ctx context.Context) (did bool, err error) {
 	if err := operation.NoOperation(b.repo); err != nil {
 		return false, err
 	}
@@ -267,7 +267,7 @@ func (b *run) add(ctx context.Context) (did bool, err error) {
 	}
 	b.sendAhead(ctx)
 
-	progress, end := b.progress(StepAdd)
+	progress, end := b.beginProgress(StepAdd)
 	defer end()
 	add.Progress = progress
 	if b.Stream != nil {
@@ -323,7 +323,7 @@ func (b *run) sendAhead(ctx context.Context) {
 	if len(registry.All(b.repo)) == 0 {
 		return
 	}
-	_, name, err := b.target(ctx)
+	_, name, err := b.findTarget(ctx)
 	if err != nil {
 		return // the push reports it
 	}
@@ -336,8 +336,8 @@ func (b *run) sendAhead(ctx context.Context) {
 	}
 }
 
-// target returns the branch to push to, which need not exist, and its remote.
-func (b *run) target(ctx context.Context) (to registry.PushRef, name string, err error) {
+// findTarget returns the branch to push to, which need not exist, and its remote.
+func (b *run) findTarget(ctx context.Context) (to registry.PushRef, name string, err error) {
 	to, name, err = registry.PushTarget(ctx, b.repo, b.Options.Remote)
 	if !errors.Is(err, kist.ErrUnborn) {
 		return to, name, err
@@ -349,8 +349,8 @@ func (b *run) target(ctx context.Context) (to registry.PushRef, name string, err
 	return to, name, err
 }
 
-// commit reports the commit, which the session of add made.
-func (b *run) commit(context.Context) (did bool, err error) {
+// reportCommit reports the commit, which the session of add made.
+func (b *run) reportCommit(context.Context) (did bool, err error) {
 	if errors.Is(b.commitErr, commits.ErrNothingToCommit) {
 		return false, nil
 	}
@@ -375,8 +375,8 @@ func (b *run) noteHead(ctx context.Context) {
 // nightly backup confirms, but of hourly ones only one a day.
 const confirmAfter = 20 * time.Hour
 
-// push sends the current branch.
-func (b *run) push(ctx context.Context) (did bool, err error) {
+// pushBranch sends the current branch.
+func (b *run) pushBranch(ctx context.Context) (did bool, err error) {
 	ref, name, err := registry.PushTarget(ctx, b.repo, b.Options.Remote)
 	if errors.Is(err, kist.ErrUnborn) {
 		return false, nil
@@ -385,7 +385,7 @@ func (b *run) push(ctx context.Context) (did bool, err error) {
 		return false, err
 	}
 	b.Report.Remote = name
-	progress, end := b.progress(StepPush)
+	progress, end := b.beginProgress(StepPush)
 	defer end()
 
 	list, err := b.endIncomplete(ctx, []registry.PushRef{ref}, name)
@@ -424,12 +424,12 @@ func (e *PushError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PushError) Unwrap() error { return e.Err }
 
-// expire applies the policy.
-func (b *run) expire(ctx context.Context) (did bool, err error) {
+// expireCommits applies the policy.
+func (b *run) expireCommits(ctx context.Context) (did bool, err error) {
 	if err := b.Policy.Check(); err != nil {
 		return false, err
 	}
-	_, end := b.progress(StepExpire)
+	_, end := b.beginProgress(StepExpire)
 	defer end()
 	err = gc.WithReserve(ctx, b.repo, func() (err error) {
 		b.Expired, err = retain.Expire(ctx, b.repo, retain.ExpireOptions{Policy: b.Policy})

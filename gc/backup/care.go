@@ -20,13 +20,13 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// collect merges small volumes and collects garbage here, as far as they are due.
-func (b *run) collect(ctx context.Context) (did bool, err error) {
+// collectHere merges small volumes and collects garbage here, as far as they are due.
+func (b *run) collectHere(ctx context.Context) (did bool, err error) {
 	gc.KeepReserve(ctx, b.repo)
 	if !b.repo.Objects().NeedsMaintenance() && !gc.IsDue(b.repo) {
 		return false, nil
 	}
-	_, end := b.progress(StepGC)
+	_, end := b.beginProgress(StepGC)
 	defer end()
 	return true, gc.WithReserve(ctx, b.repo, func() error { return gc.CollectDue(ctx, b.repo, gc.DefaultPlan) })
 }
@@ -51,9 +51,9 @@ func (b *run) collectRemote(ctx context.Context) (did bool, err error) {
 		return false, nil
 	}
 
-	progress, end := b.progress(StepRemoteGC)
+	progress, end := b.beginProgress(StepRemoteGC)
 	defer end()
-	o := gc.DefaultRemotePlan
+	o := gc.DefaultRemoteOptions
 	o.Progress = transferred(progress)
 	st, err := gc.CollectRemote(ctx, b.repo, name, o)
 	if err != nil && !errors.Is(err, remote.ErrPermission) {
@@ -103,7 +103,7 @@ func (b *run) checkRemote(ctx context.Context) (did bool, err error) {
 
 	file := filepath.Join(registry.Dir(b.repo, found.Remote), "checked")
 	after, _ := pack.ParseName(readNote(file)) // zero: begin with the first
-	progress, end := b.progress(StepCheck)
+	progress, end := b.beginProgress(StepCheck)
 	defer end()
 	done, err := collect.Check(ctx, opened, collect.CheckOptions{
 		Sample: b.Check, After: after, Progress: func(bytes int64) { read(progress, bytes) },
@@ -121,7 +121,7 @@ func (b *run) checkLocal(ctx context.Context) (did bool, err error) {
 	start, _ := strconv.Atoi(readNote(file))
 	size := func(n int) int { return int(math.Ceil(b.Check * float64(n))) }
 	subset := func(i, n int) bool { return (i-start%n+n)%n < size(n) }
-	progress, end := b.progress(StepCheck)
+	progress, end := b.beginProgress(StepCheck)
 	defer end()
 
 	found := &DamageError{}

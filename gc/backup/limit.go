@@ -22,10 +22,10 @@ var ErrLimit = errors.New("a local limit needs a remote")
 // backup with a local limit until the backup is complete.
 const incompleteSuffix = ".incomplete"
 
-// incomplete returns the ref to push so that the remote keeps the chunks: it has a name,
+// incompleteRef returns the ref to push so that the remote keeps the chunks: it has a name,
 // and no commit yet. Parent is the commit that the remote has there, or zero. If that is
 // a commit of this host that is not here any more, the push replaces it.
-func (b *run) incomplete(ctx context.Context, to registry.PushRef, name string) (ref registry.PushRef, parent object.ID, err error) {
+func (b *run) incompleteRef(ctx context.Context, to registry.PushRef, name string) (ref registry.PushRef, parent object.ID, err error) {
 	ref = registry.PushRef{Kind: object.KindCommit, Name: to.Name + incompleteSuffix}
 	opened, err := registry.OpenNamed(ctx, b.repo, name)
 	if errors.Is(err, rootlog.ErrEmpty) {
@@ -65,15 +65,15 @@ func (b *run) limitSession(ctx context.Context) error {
 		return ErrLimit
 	}
 	b.session.UnloadBytes = b.LocalLimit / 4
-	b.session.Unload = b.unload
-	_, b.EvictErr = b.evict(ctx)      // a small backup is possible without the remote
-	b.Evicted, b.Postponed = 0, false // these are about the step evict
+	b.session.Unload = b.unloadVolumes
+	_, b.EvictErr = b.evictChunks(ctx) // a small backup is possible without the remote
+	b.Evicted, b.Postponed = 0, false  // these are about the step evict
 	return ctx.Err()
 }
 
-// unload pushes the chunks of volumes, and evicts them.
-func (b *run) unload(ctx context.Context, volumes []string) error {
-	to, name, err := b.target(ctx)
+// unloadVolumes pushes the chunks of volumes, and evicts them.
+func (b *run) unloadVolumes(ctx context.Context, volumes []string) error {
+	to, name, err := b.findTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (b *run) unload(ctx context.Context, volumes []string) error {
 	if b.firstUnloaded == "" {
 		b.firstUnloaded = volumes[0]
 	}
-	ref, parent, err := b.incomplete(ctx, to, name)
+	ref, parent, err := b.incompleteRef(ctx, to, name)
 	if err != nil {
 		return err
 	}
@@ -114,21 +114,21 @@ func (b *run) endIncomplete(ctx context.Context, list []registry.PushRef, name s
 	if b.LocalLimit == 0 {
 		return list, nil
 	}
-	ref, at, err := b.incomplete(ctx, list[0], name)
+	ref, at, err := b.incompleteRef(ctx, list[0], name)
 	if err == nil && !at.IsZero() {
 		list = append(list, registry.PushRef{Name: ref.Name})
 	}
 	return list, err
 }
 
-// evict evicts all chunks that the remote keeps, if the store has reached the local limit. It
+// evictChunks evicts all chunks that the remote keeps, if the store has reached the local limit. It
 // puts that off while another process maintains the repository.
-func (b *run) evict(ctx context.Context) (did bool, err error) {
+func (b *run) evictChunks(ctx context.Context) (did bool, err error) {
 	before, err := b.repo.Objects().Size(ctx)
 	if err != nil || before <= b.LocalLimit {
 		return false, err
 	}
-	_, name, err := b.target(ctx)
+	_, name, err := b.findTarget(ctx)
 	if err != nil {
 		return false, err
 	}

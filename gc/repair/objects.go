@@ -161,7 +161,7 @@ func (w *wantedObjects) rescueFrom(ctx context.Context, s *remoteSource) error {
 			return nil
 		}
 		if stored == nil {
-			w.restored(key)
+			w.countRestored(key)
 		}
 		return stored
 	})
@@ -199,8 +199,8 @@ func (w *wantedObjects) rescueFrom(ctx context.Context, s *remoteSource) error {
 	return nil
 }
 
-// restored counts an object as restored.
-func (w *wantedObjects) restored(key object.Key) {
+// countRestored counts an object as restored.
+func (w *wantedObjects) countRestored(key object.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.keys, key)
@@ -284,7 +284,7 @@ func (w *wantedObjects) Put(ctx context.Context, kind object.Kind, data []byte) 
 	if _, err := w.session.Put(ctx, kind, data); err != nil {
 		return key.ID, &stopError{err}
 	}
-	w.restored(key)
+	w.countRestored(key)
 	return key.ID, nil
 }
 

@@ -36,7 +36,7 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 	if !p.o.DryRun {
 		replaced, err := index.Replace(ctx, p.repo.Dir(), idx, func(names []string) error {
 			for _, name := range names {
-				if err := p.quarantine(name); err != nil {
+				if err := p.quarantineFile(name); err != nil {
 					return err
 				}
 			}
@@ -91,7 +91,7 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 		return p.discardFile(ctx, file, "removed: the operation that it belongs to cannot go on")
 	}
 
-	id, target, how := p.original(ctx, file)
+	id, target, how := p.originalValue(ctx, file)
 	if len(p.extra) > 0 {
 		return false, nil // after these commits are fetched, more may be known
 	}
@@ -108,7 +108,7 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 		p.addRepaired(file, how)
 		return true, nil
 	}
-	if err := p.quarantine(file); err != nil {
+	if err := p.quarantineFile(file); err != nil {
 		return false, err
 	}
 	if err := p.setRef(ctx, file, id, target); err != nil {
@@ -152,10 +152,10 @@ func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target
 	})
 }
 
-// original returns the former value of a damaged file: an ID, or the target of
+// originalValue returns the former value of a damaged file: an ID, or the target of
 // a symbolic ref. How describes the source of the value in words. All results
 // are empty if the value is unknown.
-func (p *repairer) original(ctx context.Context, file string) (id object.ID, target, how string) {
+func (p *repairer) originalValue(ctx context.Context, file string) (id object.ID, target, how string) {
 	if id, target, ok := p.repo.Refs().Guess(file); ok && (target != "" || p.findsCommit(ctx, id)) {
 		return id, target, "one bit of it had changed"
 	}
@@ -171,7 +171,7 @@ func (p *repairer) original(ctx context.Context, file string) (id object.ID, tar
 		return log[0].New, "", fmt.Sprintf("set to %s, the last commit in its log", log[0].New.Short())
 	}
 	if branch, ok := refs.BranchOf(file); ok {
-		for _, tracking := range p.counterparts(branch) {
+		for _, tracking := range p.remoteCounterparts(branch) {
 			if id, err := p.repo.Refs().Get(tracking); err == nil && p.findsCommit(ctx, id) {
 				return id, "", fmt.Sprintf("set to %s, the commit of %s", id.Short(), strings.TrimPrefix(tracking, refs.Remotes))
 			}
@@ -184,9 +184,9 @@ func (p *repairer) original(ctx context.Context, file string) (id object.ID, tar
 	return id, "", ""
 }
 
-// counterparts returns the remote-tracking branches that may show where a
+// remoteCounterparts returns the remote-tracking branches that may show where a
 // branch was. Its upstream comes first.
-func (p *repairer) counterparts(branch string) (list []string) {
+func (p *repairer) remoteCounterparts(branch string) (list []string) {
 	if u, err := kist.UpstreamOf(p.repo, branch); err == nil {
 		list = append(list, u.Tracking())
 	}
@@ -299,7 +299,7 @@ func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 		p.addRepaired(file, "restored as far as its other lines show the commits")
 		return true, nil
 	}
-	if err := p.quarantine(file); err != nil {
+	if err := p.quarantineFile(file); err != nil {
 		return false, err
 	}
 
@@ -374,7 +374,7 @@ func describeLog(name string, done refs.LogRepair) string {
 // discardFile moves a file that cannot be repaired to the quarantine.
 func (p *repairer) discardFile(ctx context.Context, file, how string) (bool, error) {
 	if !p.o.DryRun {
-		did, err := p.repo.Refs().Discard(ctx, file, func() (bool, error) { return true, p.quarantine(file) })
+		did, err := p.repo.Refs().Discard(ctx, file, func() (bool, error) { return true, p.quarantineFile(file) })
 		if err != nil || !did {
 			return false, err
 		}

@@ -393,10 +393,10 @@ func (p *repairer) acceptLoss(ctx context.Context) error {
 	return disk.WriteFile(p.absPath(kist.LostFile), kist.EncodeLost(lost))
 }
 
-// quarantine copies a file into the quarantine folder, so that a wrong repair
+// quarantineFile copies a file into the quarantine folder, so that a wrong repair
 // can be undone. File is a path below the .kist folder. It does nothing if the
 // file does not exist.
-func (p *repairer) quarantine(file string) error {
+func (p *repairer) quarantineFile(file string) error {
 	if _, err := disk.Lstat(p.absPath(file)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

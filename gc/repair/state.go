@@ -66,7 +66,7 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 	p.damage = append(p.damage, &gc.Problem{Err: damage})
 	if p.o.DryRun {
 		p.dryRecords = set.View()
-	} else if replaced, err := p.repo.Records().Replace(ctx, set, func() error { return p.quarantine(record.File) }); err != nil || !replaced {
+	} else if replaced, err := p.repo.Records().Replace(ctx, set, func() error { return p.quarantineFile(record.File) }); err != nil || !replaced {
 		return err
 	}
 
@@ -82,7 +82,7 @@ func repairCopy(ctx context.Context, p *repairer) error {
 	}
 	if !p.o.DryRun {
 		p.damage = append(p.damage, &gc.Problem{Err: damage})
-		if err := p.repo.Records().RenewCopy(ctx, func() error { return p.quarantine(record.CopyFile) }); err != nil {
+		if err := p.repo.Records().RenewCopy(ctx, func() error { return p.quarantineFile(record.CopyFile) }); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (p *repairer) repairLostList(context.Context) error {
 	}
 	if !p.o.DryRun {
 		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
-		if err := p.quarantine(kist.LostFile); err != nil {
+		if err := p.quarantineFile(kist.LostFile); err != nil {
 			return err
 		}
 		if mended {
@@ -203,7 +203,7 @@ func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *
 		return nil
 	}
 
-	keep := func() error { return p.quarantine(problem.Where) }
+	keep := func() error { return p.quarantineFile(problem.Where) }
 	how, err := transfer.RepairState(ctx, registry.Dir(p.repo, m.Name), damage, p.o.DryRun, keep)
 	switch isHead := filepath.Base(problem.Where) == "head"; {
 	case errors.Is(err, transfer.ErrHeadLost):

@@ -98,7 +98,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	}
 
 	tx.NoteStep(func(ctx context.Context) (err error) {
-		if err := w.unchanged(); err != nil {
+		if err := w.checkUnmoved(); err != nil {
 			return err
 		}
 		if result.File, err = w.writeMap(); err != nil {
@@ -366,9 +366,9 @@ func (w *rewriter) headMoves() (object.ID, bool) {
 	return became, known && became != w.head.ID
 }
 
-// unchanged returns an error if HEAD, a branch or a tag moved meanwhile, or is
+// checkUnmoved returns an error if HEAD, a branch or a tag moved meanwhile, or is
 // new: a new one would keep the old commits. The caller publishes.
-func (w *rewriter) unchanged() error {
+func (w *rewriter) checkUnmoved() error {
 	list, err := branchesAndTags(w.r)
 	if err != nil {
 		return err

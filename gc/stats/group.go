@@ -28,7 +28,7 @@ type GroupKey struct {
 // Groups counts files by value.
 type Groups map[GroupKey]Group
 
-func (g Groups) add(key GroupKey, files, bytes uint64) {
+func (g Groups) addGroup(key GroupKey, files, bytes uint64) {
 	sum := g[key]
 	g[key] = Group{key, sum.Files + files, sum.Bytes + bytes}
 }
@@ -96,7 +96,7 @@ func (g Groups) AddFiles(ctx context.Context, r object.Reader, root object.ID, p
 		}
 		key, err := by(ctx, r, path, e, attrs)
 		if err == nil {
-			g.add(key, 1, e.Size)
+			g.addGroup(key, 1, e.Size)
 		}
 		return err
 	}
@@ -122,7 +122,7 @@ func Branches(ctx context.Context, r *kist.Repository) (Groups, error) {
 			return nil, err
 		}
 		name, _ := refs.BranchOf(ref.Name)
-		groups.add(GroupKey{Value: name}, c.Files, c.Bytes)
+		groups.addGroup(GroupKey{Value: name}, c.Files, c.Bytes)
 	}
 	return groups, nil
 }

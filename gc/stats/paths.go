@@ -34,7 +34,7 @@ func (c *census) accountPaths(ctx context.Context, o Options) (*Stats, error) {
 
 	list := make([]gc.Holder, 1+len(o.Paths))
 	list[others].Outside = true
-	counted, err := c.account(ctx, list, p.spaces, false, p.visitMembers)
+	counted, err := c.accountFor(ctx, list, p.spaces, false, p.visitMembers)
 	if err != nil {
 		return nil, err
 	}

@@ -84,18 +84,18 @@ type heldRoot struct {
 	tag    object.Key // an annotated tag; zero: none
 }
 
-// others is the holder of all other commits. The next one is that of the logs.
-func (h *holdings) others() int { return 1 + len(h.spaces) }
+// holderOfOthers is the holder of all other commits. The next one is that of the logs.
+func (h *holdings) holderOfOthers() int { return 1 + len(h.spaces) }
 
-// stats fills in the spaces. If ours is set, the first is that of HEAD.
-func (h *holdings) stats(ctx context.Context, ours bool) (*Stats, error) {
-	list := make([]gc.Holder, h.others()+2)
-	list[0].Outside, list[h.others()].Outside, list[h.others()+1].Weak = true, true, true
+// fillStats fills in the spaces. If ours is set, the first is that of HEAD.
+func (h *holdings) fillStats(ctx context.Context, ours bool) (*Stats, error) {
+	list := make([]gc.Holder, h.holderOfOthers()+2)
+	list[0].Outside, list[h.holderOfOthers()].Outside, list[h.holderOfOthers()+1].Weak = true, true, true
 	for k := range h.spaces {
 		commit := h.graph.commits[h.graph.at[h.spaces[k].ID]]
 		h.spaces[k].Files, h.spaces[k].Bytes = commit.files, commit.bytes
 	}
-	return h.account(ctx, list, h.spaces, ours, h.visitMembers)
+	return h.accountFor(ctx, list, h.spaces, ours, h.visitMembers)
 }
 
 // visitMembers visits the objects of the holders from first on.
@@ -173,12 +173,12 @@ func (c *census) accountRefs(ctx context.Context, names []string) (*Stats, error
 	names, ours := toFront(names, c.head)
 	h := holdings{census: c, history: true, spaces: make([]Space, len(names))}
 	for i, n := range slices.Concat(c.names, c.logs) {
-		root := heldRoot{commit: c.graph.at[n.commit], holder: h.others() + 1}
+		root := heldRoot{commit: c.graph.at[n.commit], holder: h.holderOfOthers() + 1}
 		if n.key.Kind != object.KindCommit {
 			root.tag = n.key
 		}
 		if k := slices.Index(names, n.name); i < len(c.names) && k < 0 {
-			root.holder = h.others()
+			root.holder = h.holderOfOthers()
 		} else if i < len(c.names) {
 			root.holder = 1 + k
 			if h.spaces[k].Kind == "" {
@@ -188,11 +188,11 @@ func (c *census) accountRefs(ctx context.Context, names []string) (*Stats, error
 		h.roots = append(h.roots, root)
 	}
 
-	s, err := h.stats(ctx, ours)
+	s, err := h.fillStats(ctx, ours)
 	if err != nil || !everything {
 		return s, err
 	}
-	index, logs := s.Account.Shares[0], s.Account.Shares[h.others()+1]
+	index, logs := s.Account.Shares[0], s.Account.Shares[h.holderOfOthers()+1]
 	s.Named = s.Account.Held
 	for _, rest := range []gc.Amount{index.Own, logs.Own} {
 		s.Named.Objects -= rest.Objects
@@ -203,8 +203,8 @@ func (c *census) accountRefs(ctx context.Context, names []string) (*Stats, error
 	return s, nil
 }
 
-// contents accounts for the content of commits, without the commit objects.
-func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) {
+// countContents accounts for the content of commits, without the commit objects.
+func (c *census) countContents(ctx context.Context, ids []object.ID) (*Stats, error) {
 	order, ours := toFront(ids, c.headID)
 	h := holdings{census: c, spaces: make([]Space, len(order))}
 	holder := map[int]int{} // by number of the commit
@@ -219,14 +219,14 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 	for i := range c.graph.commits {
 		k, asked := holder[i]
 		if !asked {
-			k = h.others()
+			k = h.holderOfOthers()
 		}
 		if asked || i < c.named { // only logs have the rest
 			h.roots = append(h.roots, heldRoot{commit: i, holder: k})
 		}
 	}
 
-	s, err := h.stats(ctx, ours)
+	s, err := h.fillStats(ctx, ours)
 	if err == nil && ours { // put HEAD back into its place
 		at := slices.Index(ids, c.headID)
 		s.Spaces = slices.Concat(s.Spaces[1:1+at], s.Spaces[:1], s.Spaces[1+at:])

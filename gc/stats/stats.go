@@ -89,7 +89,7 @@ func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) 
 		if err != nil {
 			return nil, err
 		}
-		return c.contents(ctx, ids)
+		return c.countContents(ctx, ids)
 	}
 	if len(o.Revs) == 0 {
 		return c.accountRefs(ctx, nil)
@@ -102,7 +102,7 @@ func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) 
 	case len(names) > 0 && len(ids) > 0:
 		return nil, ErrMixedRevs
 	case len(ids) > 0:
-		return c.contents(ctx, ids)
+		return c.countContents(ctx, ids)
 	}
 
 	return c.accountRefs(ctx, names)
@@ -226,9 +226,9 @@ func (c *census) reachableCommits(ctx context.Context, o Options) ([]object.ID, 
 	return ids, nil
 }
 
-// account computes the account of holders, and fills in the shares of spaces, which are the
+// accountFor computes the account of holders, and fills in the shares of spaces, which are the
 // holders from number 1 on. If ours is set, holder 0 is the index and 1 is HEAD's ref or commit.
-func (c *census) account(ctx context.Context, list []gc.Holder, spaces []Space, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*Stats, error) {
+func (c *census) accountFor(ctx context.Context, list []gc.Holder, spaces []Space, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*Stats, error) {
 	h := gc.Holders{List: list, Members: members, Skips: c.graph.skips, Progress: c.progress}
 	if ours {
 		h.Head = 1

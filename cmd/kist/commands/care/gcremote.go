@@ -23,7 +23,7 @@ type remoteGCOptions struct {
 }
 
 func newRemoteGC(env *cli.Env) *cobra.Command {
-	o := remoteGCOptions{Options: gc.DefaultRemotePlan}
+	o := remoteGCOptions{Options: gc.DefaultRemoteOptions}
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS] NAME",
 		Short: "remove unreferenced data from a remote",

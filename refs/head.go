@@ -167,7 +167,7 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 			return err
 		}
 	}
-	if !isRemoteHead(name) || target != "" && !mayName(name, target) {
+	if !isRemoteHead(name) || target != "" && !mayReferTo(name, target) {
 		return &NameError{Name: name, Reason: fmt.Sprintf("cannot stand for %q", target)}
 	}
 

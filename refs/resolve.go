@@ -416,11 +416,11 @@ func (r revision) lookUpName(s *Store) (string, error) {
 			return "", err
 		}
 		r.name = full
-		return r.upstream(s)
+		return r.upstreamOf(s)
 	case r.back > 0:
 		return r.checkedOut(s)
 	case r.at == atUpstream:
-		return r.upstream(s)
+		return r.upstreamOf(s)
 	case r.name == "":
 		head, _, err := s.readValue("HEAD")
 		if err != nil || head.target == "" {
@@ -440,9 +440,9 @@ func (r revision) lookUpName(s *Store) (string, error) {
 	return found[0], nil
 }
 
-// upstream returns the full name of the remote-tracking branch of a branch's
+// upstreamOf returns the full name of the remote-tracking branch of a branch's
 // upstream.
-func (r revision) upstream(s *Store) (string, error) {
+func (r revision) upstreamOf(s *Store) (string, error) {
 	full := Heads + strings.TrimPrefix(strings.TrimPrefix(r.name, "refs/"), "heads/")
 	if r.name == "" {
 		head, _, err := s.readValue("HEAD")

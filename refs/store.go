@@ -333,7 +333,7 @@ func (d folder) readSummed(name string) (v refValue, summed bool, err error) {
 		return refValue{}, false, err
 	}
 	v, err = decodeValue(data)
-	if err == nil && v.target != "" && !mayName(name, v.target) {
+	if err == nil && v.target != "" && !mayReferTo(name, v.target) {
 		err = fmt.Errorf("names %s", v.target)
 	}
 	if err != nil {
@@ -342,9 +342,9 @@ func (d folder) readSummed(name string) (v refValue, summed bool, err error) {
 	return v, bytes.Equal(data, v.encode()), nil
 }
 
-// mayName reports whether the ref name may refer to target: HEAD to a branch,
+// mayReferTo reports whether the ref name may refer to target: HEAD to a branch,
 // and a remote's HEAD to a branch of the same remote.
-func mayName(name, target string) bool {
+func mayReferTo(name, target string) bool {
 	if name == "HEAD" {
 		return strings.HasPrefix(target, Heads)
 	}

@@ -547,7 +547,7 @@ func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
 	var v refValue
 	mended := disk.Mend(data, func(data []byte) bool {
 		v, err = decodeValue(data)
-		return err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayName(name, v.target))
+		return err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayReferTo(name, v.target))
 	})
 	if !mended {
 		return id, "", false

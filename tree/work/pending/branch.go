@@ -70,7 +70,7 @@ func (c *Changes) loadBranch(ctx context.Context, name string) (*Branch, error) 
 	b := &Branch{changes: c, name: name}
 	b.reset(checkout.Tip{}, tree.Info{})
 	path := c.journalPath(name)
-	base, _, ops, cut, found, err := readJournal(path)
+	startCommit, _, ops, cut, found, err := readJournal(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -81,16 +81,16 @@ func (c *Changes) loadBranch(ctx context.Context, name string) (*Branch, error) 
 		return b, b.followTip(ctx)
 	}
 
-	err = b.loadCheckpoint(ctx, base)
+	err = b.loadCheckpoint(ctx, startCommit)
 	if errors.Is(err, object.ErrNotFound) && b.saved.IsZero() { // the branch was reset, and gc removed the commit
-		if base, err = commitOf(c.repo, name); err == nil {
-			err = b.loadCheckpoint(ctx, base)
+		if startCommit, err = commitOf(c.repo, name); err == nil {
+			err = b.loadCheckpoint(ctx, startCommit)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !b.saved.IsZero() && base != b.saved { // a later checkpoint has these changes
+	if !b.saved.IsZero() && startCommit != b.saved { // a later checkpoint has these changes
 		ops, cut = nil, false
 	}
 	if cut {
@@ -120,10 +120,10 @@ func (c *Changes) loadBranch(ctx context.Context, name string) (*Branch, error) 
 	return b, nil
 }
 
-// loadCheckpoint sets the state to that of the last checkpoint, or of the commit base if there is
+// loadCheckpoint sets the state to that of the last checkpoint, or of the commit start if there is
 // none.
-func (b *Branch) loadCheckpoint(ctx context.Context, base object.ID) error {
-	at := base
+func (b *Branch) loadCheckpoint(ctx context.Context, start object.ID) error {
+	at, base := start, start
 	if !b.saved.IsZero() {
 		c, err := object.ReadCommit(ctx, b.changes.repo.Objects(), b.saved)
 		if err != nil {

@@ -256,7 +256,7 @@ func (b *Branch) commitMessage(ctx context.Context) (string, error) {
 		}
 		if n++; n <= maxNamed {
 			name := "a file"
-			if b.mayName(ctx, r, c) {
+			if b.messageMayName(ctx, r, c) {
 				name = object.CleanText(path.Base(c.Path), '?')
 			}
 			names = append(names, what+" "+name)
@@ -274,8 +274,8 @@ func (b *Branch) commitMessage(ctx context.Context) (string, error) {
 	return b.changes.options.Label + ": " + strings.Join(names, ", "), nil
 }
 
-// mayName reports whether a message may name the path of a change.
-func (b *Branch) mayName(ctx context.Context, r object.Reader, c tree.Change) bool {
+// messageMayName reports whether a message may name the path of a change.
+func (b *Branch) messageMayName(ctx context.Context, r object.Reader, c tree.Change) bool {
 	if b.changes.options.MayName == nil {
 		return true
 	}

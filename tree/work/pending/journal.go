@@ -65,7 +65,7 @@ type journal struct {
 
 // createJournal makes the journal of a branch that has only its header: the last checkpoint,
 // or else the commit that the changes apply to, and the branch.
-func createJournal(path, branch string, base object.ID) (*journal, error) {
+func createJournal(path, branch string, startCommit object.ID) (*journal, error) {
 	if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func createJournal(path, branch string, base object.ID) (*journal, error) {
 	j := &journal{path: path, f: f}
 	j.cond = sync.NewCond(&j.mu)
 
-	header := slices.Concat([]byte(journalMagic), frame(slices.Concat(base[:], []byte(branch))))
+	header := slices.Concat([]byte(journalMagic), frame(slices.Concat(startCommit[:], []byte(branch))))
 	_, err = f.Write(header)
 	if err == nil {
 		err = f.Sync()
@@ -209,58 +209,58 @@ func removeFile(path string) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// readJournal returns the content of a journal. Base is the commit of the last checkpoint at that time, or
+// readJournal returns the content of a journal. StartCommit is the commit of the last checkpoint at that time, or
 // else the commit that the changes apply to. Cut is true if its end is not intact, as after
 // a crash in the middle of a write. Found is false if there is no file, or only the beginning
 // of a header.
-func readJournal(path string) (base object.ID, branch string, ops []op, cut, found bool, err error) {
+func readJournal(path string) (startCommit object.ID, branch string, ops []op, cut, found bool, err error) {
 	data, err := disk.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return base, "", nil, false, false, nil
+		return startCommit, "", nil, false, false, nil
 	}
 	if err != nil {
-		return base, "", nil, false, false, err
+		return startCommit, "", nil, false, false, err
 	}
-	base, branch, rest, err := decodeHeader(data)
+	startCommit, branch, rest, err := decodeHeader(data)
 	if err != nil || branch == "" {
-		return base, "", nil, false, false, err
+		return startCommit, "", nil, false, false, err
 	}
 	for len(rest) > 0 {
 		payload, after, ok := unframe(rest)
 		if !ok {
-			return base, branch, ops, true, true, nil
+			return startCommit, branch, ops, true, true, nil
 		}
 		more, err := decodeOps(payload)
 		if err != nil {
-			return base, branch, ops, true, true, nil
+			return startCommit, branch, ops, true, true, nil
 		}
 		ops, rest = append(ops, more...), after
 	}
-	return base, branch, ops, false, true, nil
+	return startCommit, branch, ops, false, true, nil
 }
 
 // decodeHeader returns the header of a journal and the rest. The branch is empty if the file is
 // only the beginning of a header: no change was confirmed then.
-func decodeHeader(data []byte) (base object.ID, branch string, rest []byte, err error) {
+func decodeHeader(data []byte) (startCommit object.ID, branch string, rest []byte, err error) {
 	if len(data) < len(journalMagic) && bytes.HasPrefix([]byte(journalMagic), data) {
-		return base, "", nil, nil
+		return startCommit, "", nil, nil
 	}
 	if isNewer(data) {
-		return base, "", nil, object.ErrNewerFormat
+		return startCommit, "", nil, object.ErrNewerFormat
 	}
 	rest, ok := bytes.CutPrefix(data, []byte(journalMagic))
 	if !ok {
-		return base, "", nil, ErrJournal
+		return startCommit, "", nil, ErrJournal
 	}
 	payload, rest, ok := unframe(rest)
 	switch {
-	case !ok && len(data) <= len(journalMagic)+4+sumSize+len(base)+refs.MaxNameSize && isPrefix(data):
-		return base, "", nil, nil
-	case !ok || len(payload) <= len(base):
-		return base, "", nil, ErrJournal
+	case !ok && len(data) <= len(journalMagic)+4+sumSize+len(startCommit)+refs.MaxNameSize && isPrefix(data):
+		return startCommit, "", nil, nil
+	case !ok || len(payload) <= len(startCommit):
+		return startCommit, "", nil, ErrJournal
 	}
-	copy(base[:], payload)
-	return base, string(payload[len(base):]), rest, nil
+	copy(startCommit[:], payload)
+	return startCommit, string(payload[len(startCommit):]), rest, nil
 }
 
 // isPrefix reports whether data is shorter than its header.

@@ -95,7 +95,7 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 	if o.Write {
 		var err error
 		h.changes, err = pending.Open(ctx, r, pending.Options{
-			Quiet: o.Quiet, Label: label, Warn: func(text string) { o.Log(label + ": " + text) }, MayName: h.mayName,
+			Quiet: o.Quiet, Label: label, Warn: func(text string) { o.Log(label + ": " + text) }, MayName: h.everyoneMayKnow,
 		})
 		return h, err
 	}
@@ -106,8 +106,8 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 	return h, err
 }
 
-// mayName reports whether every user with a name may know a path.
-func (h *Handler) mayName(ctx context.Context, at compare.Side, path string) bool {
+// everyoneMayKnow reports whether every user with a name may know a path.
+func (h *Handler) everyoneMayKnow(ctx context.Context, at compare.Side, path string) bool {
 	rules, err := h.o.Guard.Rules(ctx, access.AnyUser, at)
 	return err == nil && rules.MayRead(ctx, path) == nil
 }

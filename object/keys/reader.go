@@ -143,7 +143,7 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	defer blockPool.Put(buf)
 	// The record is in the last block that begins before it, unless it begins
 	// a block itself.
-	before, end := x.candidates(key.Kind, &key.ID)
+	before, end := x.candidateBlocks(key.Kind, &key.ID)
 	for b := before + 1; b <= end; b++ {
 		if r, ok, err := x.findIn(b, key, buf); ok || err != nil {
 			return r, ok, err
@@ -152,10 +152,10 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	return x.findIn(before, key, buf)
 }
 
-// candidates returns the range of blocks that may have id. Kind k must have records. Before is
+// candidateBlocks returns the range of blocks that may have id. Kind k must have records. Before is
 // the last block with records of kind k that begins before id, or else the first block with
 // such records. End is the last block whose first record has the same prefix as id.
-func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
+func (x *Reader) candidateBlocks(k object.Kind, id *object.ID) (before, end int) {
 	first, last := x.blocksOf(k)
 	want := prefix(*id)
 	after, _ := slices.BinarySearch(x.table[first+1:last+1], want)
@@ -192,7 +192,7 @@ func (x *Reader) firstFrom(k object.Kind, id *object.ID) (int, error) {
 		return x.start[k], nil
 	}
 	var buf [blockSize]byte
-	for b, end := x.candidates(k, id); ; b++ {
+	for b, end := x.candidateBlocks(k, id); ; b++ {
 		recs, err := x.readBlock(b, buf[:])
 		if err != nil {
 			return 0, err

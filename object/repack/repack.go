@@ -159,7 +159,7 @@ func (o *Object) Fit(takes func(base object.Key) bool) (patched bool) {
 		o.encoder.encodeObject(o)
 	}
 	if !o.fitsPlace(takes) {
-		o.Value = slices.Clone(o.encoder.compressed(o))
+		o.Value = slices.Clone(o.encoder.bestCompressed(o))
 	}
 	_, patched = frame.Base(o.Value)
 	return patched
@@ -187,32 +187,32 @@ func (e *encoder) encodeObject(o *Object) {
 	if o.base.data != nil {
 		e.patch, patched = e.AppendPatch(e.patch[:0], o.Data, o.base.key.ID, o.base.data)
 	}
-	if patched && o.suffices(len(e.patch)) {
+	if patched && o.patchSuffices(len(e.patch)) {
 		o.Value = slices.Clone(e.patch)
 		return
 	}
 
-	smallest := e.compressed(o)
+	smallest := e.bestCompressed(o)
 	if patched && len(e.patch) < len(smallest) {
 		smallest = e.patch
 	}
 	o.Value = slices.Clone(smallest)
 }
 
-// suffices reports whether a patch of n bytes is so small that compressing the
+// patchSuffices reports whether a patch of n bytes is so small that compressing the
 // object cannot gain much: it has at most half of the stored bytes, or at most
 // twice those of a repacked patch.
-func (o *Object) suffices(n int) bool {
+func (o *Object) patchSuffices(n int) bool {
 	if _, patched := frame.Base(o.Stored); patched {
 		return o.Best && n <= 2*len(o.Stored)
 	}
 	return 2*n <= len(o.Stored)
 }
 
-// compressed returns the smallest value of an object that is no patch. It is valid
+// bestCompressed returns the smallest value of an object that is no patch. It is valid
 // until the next call. It does not retry an object that did not compress, or that
 // was compressed with the best level before.
-func (e *encoder) compressed(o *Object) []byte {
+func (e *encoder) bestCompressed(o *Object) []byte {
 	_, patched := frame.Base(o.Stored)
 	if known := o.Stored != nil && !patched; known {
 		if _, raw := frame.Raw(o.Stored); o.Best || raw && len(o.Data) >= triedBefore {

@@ -230,7 +230,7 @@ func (a *AllowedSigners) Check(namespace string, message, signature []byte, at t
 	}
 
 	for i := range a.list {
-		who, err := a.list[i].judge(s.key, namespace, at)
+		who, err := a.list[i].judgeKey(s.key, namespace, at)
 		switch {
 		case err == nil:
 			result.Status, result.Principal, result.Err = Good, who, nil
@@ -244,8 +244,8 @@ func (a *AllowedSigners) Check(namespace string, message, signature []byte, at t
 	return result
 }
 
-// judge returns the principals for which a line allows a key, or the reason why it does not.
-func (s *allowedSigner) judge(key ssh.PublicKey, namespace string, at time.Time) (string, error) {
+// judgeKey returns the principals for which a line allows a key, or the reason why it does not.
+func (s *allowedSigner) judgeKey(key ssh.PublicKey, namespace string, at time.Time) (string, error) {
 	who := s.principals
 	cert, isCert := key.(*ssh.Certificate)
 	switch {
@@ -256,7 +256,7 @@ func (s *allowedSigner) judge(key ssh.PublicKey, namespace string, at time.Time)
 	}
 	if s.authority {
 		var err error
-		if who, err = s.certified(cert, at); err != nil {
+		if who, err = s.certifiedNames(cert, at); err != nil {
 			return who, err
 		}
 	}
@@ -266,8 +266,8 @@ func (s *allowedSigner) judge(key ssh.PublicKey, namespace string, at time.Time)
 	return who, nil
 }
 
-// certified returns the names in a certificate that the line allows.
-func (s *allowedSigner) certified(cert *ssh.Certificate, at time.Time) (string, error) {
+// certifiedNames returns the names in a certificate that the line allows.
+func (s *allowedSigner) certifiedNames(cert *ssh.Certificate, at time.Time) (string, error) {
 	var names []string
 	for _, name := range cert.ValidPrincipals {
 		if matchList(name, s.principals) && !strings.ContainsFunc(name, isControl) {

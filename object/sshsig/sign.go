@@ -92,7 +92,7 @@ func NewSigner(keys Keys, name string) *Signer {
 func (s *Signer) Sign(ctx context.Context, namespace string, message []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	made, err := s.make(ctx, namespace, message)
+	made, err := s.makeSignature(ctx, namespace, message)
 	if err != nil {
 		return nil, s.asError(ctx, err)
 	}
@@ -123,10 +123,10 @@ func (s *Signer) findOnce(ctx context.Context) error {
 	if s.public != nil {
 		return nil
 	}
-	return s.find(ctx)
+	return s.findKey(ctx)
 }
 
-func (s *Signer) make(ctx context.Context, namespace string, message []byte) (*Signature, error) {
+func (s *Signer) makeSignature(ctx context.Context, namespace string, message []byte) (*Signature, error) {
 	if err := s.findOnce(ctx); err != nil {
 		return nil, err
 	}
@@ -143,17 +143,17 @@ func (s *Signer) make(ctx context.Context, namespace string, message []byte) (*S
 	return signature, err
 }
 
-// find finds the key, and the way to sign with it.
-func (s *Signer) find(ctx context.Context) error {
+// findKey finds the key, and the way to sign with it.
+func (s *Signer) findKey(ctx context.Context) error {
 	if text, isKey := strings.CutPrefix(s.name, "key::"); isKey || isKeyName(s.name) && strings.Contains(s.name, " ") {
 		key, err := parseKeyText(text)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrKeyFile, err)
 		}
-		return s.use(ctx, key, "")
+		return s.usePublicKey(ctx, key, "")
 	}
 	if s.name != "" {
-		return s.findFile(ctx, s.keys.path(s.name))
+		return s.findFile(ctx, s.keys.keyPath(s.name))
 	}
 
 	if s.keys.Folder != "" {
@@ -167,8 +167,8 @@ func (s *Signer) find(ctx context.Context) error {
 	return s.findAny(ctx)
 }
 
-// path returns the path of a key file.
-func (k Keys) path(name string) string {
+// keyPath returns the path of a key file.
+func (k Keys) keyPath(name string) string {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && k.Home != "" {
 		return filepath.Join(k.Home, rest)
 	}
@@ -180,7 +180,7 @@ func (s *Signer) findAny(ctx context.Context) error {
 	if s.keys.Agent == "" {
 		return ErrNoKey
 	}
-	return s.keys.ask(ctx, s.keys.ListWait, func(a agent.ExtendedAgent) error {
+	return s.keys.askAgent(ctx, s.keys.ListWait, func(a agent.ExtendedAgent) error {
 		list, err := a.List()
 		if err != nil {
 			return err
@@ -207,15 +207,15 @@ func (s *Signer) findFile(ctx context.Context, path string) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrKeyFile, err)
 		}
-		return s.use(ctx, key, private)
+		return s.usePublicKey(ctx, key, private)
 	}
 
 	if data, err := readFile(path+".pub", false); err == nil {
 		if key, err := parseKeyText(string(data)); err == nil {
-			return s.use(ctx, key, path)
+			return s.usePublicKey(ctx, key, path)
 		}
 	}
-	signer, err := s.keys.load(ctx, path, func(key ssh.PublicKey) bool {
+	signer, err := s.keys.loadKey(ctx, path, func(key ssh.PublicKey) bool {
 		return s.findInAgent(ctx, key) == nil
 	})
 	if err != nil {
@@ -230,7 +230,7 @@ func (s *Signer) findInAgent(ctx context.Context, key ssh.PublicKey) error {
 	if s.keys.Agent == "" {
 		return fmt.Errorf("%w: there is none", ErrAgent)
 	}
-	return s.keys.ask(ctx, s.keys.ListWait, func(a agent.ExtendedAgent) error {
+	return s.keys.askAgent(ctx, s.keys.ListWait, func(a agent.ExtendedAgent) error {
 		list, err := a.List()
 		if err != nil {
 			return err
@@ -247,8 +247,8 @@ func (s *Signer) findInAgent(ctx context.Context, key ssh.PublicKey) error {
 	})
 }
 
-// use takes a public key, with the agent or a private key file. An empty private stands for none.
-func (s *Signer) use(ctx context.Context, key ssh.PublicKey, private string) error {
+// usePublicKey takes a public key, with the agent or a private key file. An empty private stands for none.
+func (s *Signer) usePublicKey(ctx context.Context, key ssh.PublicKey, private string) error {
 	err := s.findInAgent(ctx, key)
 	switch {
 	case err == nil, ctx.Err() != nil, private == "":
@@ -256,7 +256,7 @@ func (s *Signer) use(ctx context.Context, key ssh.PublicKey, private string) err
 	case isSecurityKey(key):
 		return fmt.Errorf("%w: %w", ErrSecurityKey, err)
 	}
-	signer, err := s.keys.load(ctx, private, func(ssh.PublicKey) bool { return false })
+	signer, err := s.keys.loadKey(ctx, private, func(ssh.PublicKey) bool { return false })
 	if err != nil {
 		return err
 	}
@@ -289,9 +289,9 @@ func (s *Signer) useSigner(p private) error {
 	return nil
 }
 
-// load reads a private key file. If the file is locked and the agent has its key, the passphrase is
+// loadKey reads a private key file. If the file is locked and the agent has its key, the passphrase is
 // not needed.
-func (k Keys) load(ctx context.Context, file string, inAgent func(ssh.PublicKey) bool) (p private, err error) {
+func (k Keys) loadKey(ctx context.Context, file string, inAgent func(ssh.PublicKey) bool) (p private, err error) {
 	data, err := readFile(file, true)
 	if err != nil {
 		return p, err
@@ -338,7 +338,7 @@ func (s *Signer) byAgent(key ssh.PublicKey) func(ctx context.Context, data []byt
 		flags = agent.SignatureFlagRsaSha512
 	}
 	return func(ctx context.Context, data []byte) (made *ssh.Signature, err error) {
-		err = s.keys.ask(ctx, s.keys.SignWait, func(a agent.ExtendedAgent) error {
+		err = s.keys.askAgent(ctx, s.keys.SignWait, func(a agent.ExtendedAgent) error {
 			made, err = a.SignWithFlags(key, data, flags)
 			return err
 		})
@@ -346,9 +346,9 @@ func (s *Signer) byAgent(key ssh.PublicKey) func(ctx context.Context, data []byt
 	}
 }
 
-// ask connects to the agent and calls f. It ends the connection after a time, or with ctx. Errors
+// askAgent connects to the agent and calls f. It ends the connection after a time, or with ctx. Errors
 // match [ErrAgent], or are those of ctx.
-func (k Keys) ask(ctx context.Context, wait time.Duration, f func(agent.ExtendedAgent) error) error {
+func (k Keys) askAgent(ctx context.Context, wait time.Duration, f func(agent.ExtendedAgent) error) error {
 	limited, cancel := context.WithTimeoutCause(ctx, wait, ErrSilent)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(limited, "unix", k.Agent)

@@ -341,9 +341,9 @@ func (c *cursor) entry() *object.Entry { return &c.topPlace().node.Entries[c.top
 // child returns the unread node that the cursor stands on; the height must not be 0.
 func (c *cursor) child() object.TreeChild { return c.topPlace().node.Children[c.topPlace().at] }
 
-// rightmost reports whether the item is the last of its level in the whole
+// isRightmost reports whether the item is the last of its level in the whole
 // list.
-func (c *cursor) rightmost() bool {
+func (c *cursor) isRightmost() bool {
 	for _, p := range c.stack {
 		if p.at < countItems(p.node)-1 {
 			return false

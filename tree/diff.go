@@ -115,7 +115,7 @@ type dirPair struct {
 
 func (d *differ) diffRoots(ctx context.Context, a, b object.ID) error {
 	if len(d.opts.Paths) == 0 {
-		return d.directory(ctx, "", a, b)
+		return d.compareDirs(ctx, "", a, b)
 	}
 
 	paths := slices.SortedFunc(slices.Values(d.opts.Paths), ComparePaths)
@@ -125,7 +125,7 @@ func (d *differ) diffRoots(ctx context.Context, a, b object.ID) error {
 			continue
 		}
 		if path == "" {
-			return d.directory(ctx, "", a, b)
+			return d.compareDirs(ctx, "", a, b)
 		}
 		old, err := d.findEntry(ctx, a, path)
 		if err != nil {
@@ -165,8 +165,8 @@ func (d *differ) findEntry(ctx context.Context, root object.ID, path string) (*o
 	return &e, err
 }
 
-// directory compares two directories with everything below them.
-func (d *differ) directory(ctx context.Context, path string, a, b object.ID) error {
+// compareDirs compares two directories with everything below them.
+func (d *differ) compareDirs(ctx context.Context, path string, a, b object.ID) error {
 	if err := d.pushPair(ctx, path, a, b); err != nil {
 		return err
 	}

@@ -304,7 +304,7 @@ func (d *openDir) copyBase(ctx context.Context, name string) error {
 			continue
 		}
 		copied := false
-		if (name == "" || c.child().Last < name) && !c.rightmost() {
+		if (name == "" || c.child().Last < name) && !c.isRightmost() {
 			var err error
 			if copied, err = d.out.AddNode(ctx, uint8(height), c.child()); err != nil {
 				return err

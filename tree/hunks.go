@@ -31,13 +31,13 @@ func NewReversePatch(old, new []byte) *Patch {
 	b := SplitLines(new)
 	p := &Patch{hunks: hunksOf(SplitLines(old), b, patchOptions), base: b, back: true}
 	for i := range p.hunks {
-		p.hunks[i] = p.hunks[i].inverted()
+		p.hunks[i] = p.hunks[i].invert()
 	}
 	return p
 }
 
-// inverted returns the hunk that leads from b to a.
-func (h *hunk) inverted() hunk {
+// invert returns the hunk that leads from b to a.
+func (h *hunk) invert() hunk {
 	f := hunk{
 		a: h.b, b: h.a, edits: make([]replacement, len(h.edits)), heading: h.heading,
 		aLo: h.bLo, aHi: h.bHi, bLo: h.aLo, bHi: h.aHi,
@@ -55,7 +55,7 @@ func (p *Patch) Len() int { return len(p.hunks) }
 func (p *Patch) Hunk(i int) []byte {
 	h := p.hunks[i]
 	if p.back {
-		h = h.inverted()
+		h = h.invert()
 	}
 	var out bytes.Buffer
 	h.writeUnified(&out)
@@ -110,7 +110,7 @@ func (p *Patch) Edit(i int, text []byte) error {
 	}
 
 	old := p.hunks[i]
-	edited, ok := old.replaced(lines)
+	edited, ok := old.replaceLines(lines)
 	if !ok {
 		return fmt.Errorf("%w: its lines are not those of the file", ErrHunkMismatch)
 	}
@@ -160,9 +160,9 @@ func parseHunk(text []byte) (lines []hunkLine, err error) {
 	return lines, nil
 }
 
-// replaced returns a hunk with edited lines in the place of h. It reports false if the
+// replaceLines returns a hunk with edited lines in the place of h. It reports false if the
 // lines without + are not consecutive lines of h.a within h.
-func (h *hunk) replaced(lines []hunkLine) (hunk, bool) {
+func (h *hunk) replaceLines(lines []hunkLine) (hunk, bool) {
 	var before []string
 	for _, l := range lines {
 		if l.mark != '+' {

@@ -205,7 +205,7 @@ func (m *merger) mergeTrees(ctx context.Context) (Info, error) {
 		}
 	}
 
-	if err := m.separate(ctx); err != nil {
+	if err := m.separateDirs(ctx); err != nil {
 		return Info{}, err
 	}
 	if err := m.askAboutArrivals(ctx, found); err != nil {
@@ -254,7 +254,7 @@ func (m *merger) addEdit(op mergeOp, path string, entry *object.Entry) {
 	m.edits = append(m.edits, e)
 }
 
-func (m *merger) conflict(c Conflict) { m.conflicts = append(m.conflicts, c) }
+func (m *merger) addConflict(c Conflict) { m.conflicts = append(m.conflicts, c) }
 
 // applyEdits returns a directory after edits in path order.
 func (m *merger) applyEdits(ctx context.Context, root object.ID, edits []mergeEdit) (Info, error) {
@@ -539,11 +539,11 @@ func (m *merger) followRename(w *threeWay, to *renameSide, at map[string]int) {
 func (m *merger) bothRemoved(w threeWay, ours, theirs *renameSide, at map[string]int) {
 	switch {
 	case theirs == nil:
-		m.conflict(Conflict{Path: ours.path, Kind: ConflictRenameDelete, Base: w.base, Ours: ours.entry, From: w.path})
+		m.addConflict(Conflict{Path: ours.path, Kind: ConflictRenameDelete, Base: w.base, Ours: ours.entry, From: w.path})
 	case ours == nil:
-		m.conflict(Conflict{Path: theirs.path, Kind: ConflictRenameDelete, Base: w.base, Theirs: theirs.entry, From: w.path})
+		m.addConflict(Conflict{Path: theirs.path, Kind: ConflictRenameDelete, Base: w.base, Theirs: theirs.entry, From: w.path})
 	case ours.path != theirs.path:
-		m.conflict(Conflict{
+		m.addConflict(Conflict{
 			Path: w.path, Kind: ConflictRenameRename, Base: w.base, Ours: ours.entry, Theirs: theirs.entry,
 			OursPath: ours.path, TheirsPath: theirs.path,
 		})

@@ -11,10 +11,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// separate resolves paths that were directories in base, if one side replaced
+// separateDirs resolves paths that were directories in base, if one side replaced
 // the directory and the other side has something in it that stays. The
 // directory stays, and the other entry is put aside.
-func (m *merger) separate(ctx context.Context) error {
+func (m *merger) separateDirs(ctx context.Context) error {
 	for i := 0; i < len(m.edits) && len(m.replaced) > 0; i++ {
 		if op := m.edits[i].op; op != opSet && op != opSetDir {
 			continue
@@ -34,7 +34,7 @@ func (m *merger) separate(ctx context.Context) error {
 				return err
 			}
 			m.addEdit(opSetDir, dir, &theirs)
-			m.conflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
+			m.addConflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
 		}
 	}
 
@@ -61,7 +61,7 @@ func (m *merger) separate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.conflict(Conflict{Path: path, Kind: ConflictFileDirectory, Base: &base, Ours: &dir, Theirs: over.theirs, TheirsPath: aside})
+		m.addConflict(Conflict{Path: path, Kind: ConflictFileDirectory, Base: &base, Ours: &dir, Theirs: over.theirs, TheirsPath: aside})
 	}
 
 	return nil
@@ -138,7 +138,7 @@ func (m *merger) mergePath(ctx context.Context, w threeWay) error {
 		m.mergeDirectories(w)
 	case IsDir(b) && IsDir(o):
 		m.setOverDir(w.path, t)
-	case IsDir(b) && IsDir(t): // separate handles m.replaced
+	case IsDir(b) && IsDir(t): // separateDirs handles m.replaced
 	case IsDir(o) || IsDir(t):
 		return m.fileAndDirectory(ctx, w)
 	default:
@@ -162,7 +162,7 @@ func (m *merger) mergeRemoved(w threeWay) {
 	case IsDir(w.base) || IsDir(left):
 		// The directory's or the file's removal was part of both changes.
 	default:
-		m.conflict(Conflict{Path: w.path, Kind: ConflictModifyDelete, Base: w.base, Ours: w.ours, Theirs: w.theirs})
+		m.addConflict(Conflict{Path: w.path, Kind: ConflictModifyDelete, Base: w.base, Ours: w.ours, Theirs: w.theirs})
 	}
 
 	switch {
@@ -182,7 +182,7 @@ func (m *merger) mergeDirectories(w threeWay) {
 	}
 	clean := mergeProperties(base, w.ours, w.theirs, &merged)
 	if !clean {
-		m.conflict(Conflict{Path: w.path, Kind: ConflictMode, Base: w.base, Ours: w.ours, Theirs: w.theirs})
+		m.addConflict(Conflict{Path: w.path, Kind: ConflictMode, Base: w.base, Ours: w.ours, Theirs: w.theirs})
 	}
 	if !sameProperties(&merged, w.ours) {
 		m.addEdit(opSetDir, w.path, &merged)
@@ -200,7 +200,7 @@ func (m *merger) fileAndDirectory(ctx context.Context, w threeWay) error {
 		c.OursPath, err = m.putAside(ctx, w.path, m.opts.Labels.Ours, w.ours)
 		m.addEdit(opSetDir, w.path, w.theirs)
 	}
-	m.conflict(c)
+	m.addConflict(c)
 	return err
 }
 
@@ -218,7 +218,7 @@ func (m *merger) mergeFiles(ctx context.Context, w threeWay) error {
 	case b != nil && sameContent(b, o):
 		takeContent(&merged, t)
 	default:
-		if err := m.contents(ctx, w, b, &merged, &c); err != nil {
+		if err := m.mergeContents(ctx, w, b, &merged, &c); err != nil {
 			return err
 		}
 	}
@@ -233,7 +233,7 @@ func (m *merger) mergeFiles(ctx context.Context, w threeWay) error {
 	}
 
 	if c.Kind != "" {
-		m.conflict(c)
+		m.addConflict(c)
 	}
 	if w.oursAt != "" || !isIdentical(&merged, o) {
 		m.setMerged(w.path, &merged)
@@ -242,8 +242,8 @@ func (m *merger) mergeFiles(ctx context.Context, w threeWay) error {
 	return nil
 }
 
-// contents merges the contents of two files that both sides changed, or makes c a conflict.
-func (m *merger) contents(ctx context.Context, w threeWay, b, merged *object.Entry, c *Conflict) error {
+// mergeContents merges the contents of two files that both sides changed, or makes c a conflict.
+func (m *merger) mergeContents(ctx context.Context, w threeWay, b, merged *object.Entry, c *Conflict) error {
 	ok, err := m.mergeTexts(ctx, w, b, merged, c)
 	switch {
 	case err != nil || ok:

@@ -388,7 +388,7 @@ func (m *merger) askAboutArrivals(ctx context.Context, found [2][]arrival) error
 					*to = e
 				}
 			}
-			m.conflict(c)
+			m.addConflict(c)
 		}
 	}
 	return nil

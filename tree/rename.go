@@ -235,12 +235,12 @@ func (o overlap) percent() int { return min(99, o.score*100/fullScore) }
 // matchSimilar matches files by their common bytes, most similar first.
 func (m *renameMatcher) matchSimilar(ctx context.Context, olds, news []*renameSide) error {
 	lines := lineParts{seed: maphash.MakeSeed()}
-	found, err := m.overlaps(ctx, olds, news, lines.partsOf)
+	found, err := m.findOverlaps(ctx, olds, news, lines.partsOf)
 	if err != nil {
 		return err
 	}
 
-	byChunks, err := m.overlaps(ctx, olds, news, new(chunkParts).partsOf)
+	byChunks, err := m.findOverlaps(ctx, olds, news, new(chunkParts).partsOf)
 	if err != nil {
 		return err
 	}
@@ -260,15 +260,15 @@ func (m *renameMatcher) matchSimilar(ctx context.Context, olds, news []*renameSi
 		if o.old.to != nil || o.new.to != nil {
 			continue
 		}
-		o.new.pairWith(o.old, o.percent(), o.ambiguous(found[i+1:]))
+		o.new.pairWith(o.old, o.percent(), o.isAmbiguous(found[i+1:]))
 	}
 
 	return nil
 }
 
-// ambiguous reports whether another pair with one of the two files is equally
+// isAmbiguous reports whether another pair with one of the two files is equally
 // good. Rest has the pairs sorted after this one.
-func (o overlap) ambiguous(rest []overlap) bool {
+func (o overlap) isAmbiguous(rest []overlap) bool {
 	for i, other := range rest {
 		switch {
 		case other.percent() != o.percent() || other.sameName != o.sameName:
@@ -282,10 +282,10 @@ func (o overlap) ambiguous(rest []overlap) bool {
 	return false
 }
 
-// overlaps finds the pairs of files with enough common bytes, by the parts
+// findOverlaps finds the pairs of files with enough common bytes, by the parts
 // that partsOf returns. It indexes the parts of old files, so files without
 // common parts cost nothing.
-func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*renameSide, partsOf func(context.Context, object.Reader, *object.Entry) ([]filePart, error)) ([]overlap, error) {
+func (m *renameMatcher) findOverlaps(ctx context.Context, olds, news []*renameSide, partsOf func(context.Context, object.Reader, *object.Entry) ([]filePart, error)) ([]overlap, error) {
 	type holder struct {
 		old    int
 		weight uint64

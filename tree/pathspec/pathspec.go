@@ -177,13 +177,13 @@ func (list List) Paths() []string {
 
 // Selects reports whether a path is selected.
 func (list List) Selects(path string) bool {
-	included := slices.ContainsFunc(list, func(s Spec) bool { return !s.Exclude && (s.names(path) || s.matches(path)) })
+	included := slices.ContainsFunc(list, func(s Spec) bool { return !s.Exclude && (s.isAtOrBelow(path) || s.matchesPattern(path)) })
 	return len(list) == 0 || included && !list.Excludes(path)
 }
 
 // Excludes reports whether a pathspec excludes a path.
 func (list List) Excludes(path string) bool {
-	return slices.ContainsFunc(list, func(s Spec) bool { return s.Exclude && (s.names(path) || s.matches(path)) })
+	return slices.ContainsFunc(list, func(s Spec) bool { return s.Exclude && (s.isAtOrBelow(path) || s.matchesPattern(path)) })
 }
 
 // Selector returns the method Selects, or nil if the pathspecs are plain.
@@ -194,8 +194,8 @@ func (list List) Selector() func(path string) bool {
 	return list.Selects
 }
 
-// names reports whether path is the path of s, or below it.
-func (s *Spec) names(path string) bool {
+// isAtOrBelow reports whether path is the path of s, or below it.
+func (s *Spec) isAtOrBelow(path string) bool {
 	if s.fold {
 		return len(path) >= len(s.Path) && strings.HasPrefix(path, s.prefix) && strings.EqualFold(path[:len(s.Path)], s.Path) &&
 			(s.Path == "" || len(path) == len(s.Path) || path[len(s.Path)] == '/')
@@ -203,8 +203,8 @@ func (s *Spec) names(path string) bool {
 	return tree.Below(path, s.Path)
 }
 
-// matches reports whether path fits the pattern of s.
-func (s *Spec) matches(path string) bool {
+// matchesPattern reports whether path fits the pattern of s.
+func (s *Spec) matchesPattern(path string) bool {
 	rest, ok := strings.CutPrefix(path, s.prefix)
 	return ok && s.pattern != nil && s.pattern.Match(rest)
 }
@@ -235,8 +235,8 @@ func Find(ctx context.Context, r *kist.Repository, list List, in Places) ([]stri
 	err := in.Each(ctx, r, list.Paths(), func(path string) {
 		for i := range list {
 			s := &list[i]
-			switch named := s.names(path); {
-			case s.Exclude || !named && !s.matches(path):
+			switch named := s.isAtOrBelow(path); {
+			case s.Exclude || !named && !s.matchesPattern(path):
 			case named && !excludes && !s.fold:
 				hit[i], found[s.Path] = true, true
 			default:

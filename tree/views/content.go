@@ -66,7 +66,7 @@ func (w *viewUpdate) buildState(ctx context.Context, all bool) (*state, error) {
 	}
 	s := &state{w.Template, from, map[string]file{}}
 	var was object.ID // the tree to compare with
-	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
+	if !all && !w.template.needsInherited() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
 		if was, err = kist.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
 			maps.Copy(s.files, w.old.files)
 		} else if !object.IsUnreadable(err) && !errors.Is(err, object.ErrExpired) {
@@ -201,7 +201,7 @@ func (p *placer) placeFile(ctx context.Context, w *viewUpdate, path string, e *o
 			return err
 		}
 	}
-	if err := w.describe(ctx, p.top, &facts); err != nil {
+	if err := w.addFacts(ctx, p.top, &facts); err != nil {
 		return err
 	}
 	if f.link, err = w.template.linkPath(facts); err != nil {
@@ -216,10 +216,10 @@ func (p *placer) placeFile(ctx context.Context, w *viewUpdate, path string, e *o
 	return nil
 }
 
-// describe adds the attributes and the media type, if the template needs them.
-func (w *viewUpdate) describe(ctx context.Context, top object.ID, s *fileFacts) (err error) {
+// addFacts adds the attributes and the media type, if the template needs them.
+func (w *viewUpdate) addFacts(ctx context.Context, top object.ID, s *fileFacts) (err error) {
 	s.attrs = (&tree.Inheritance{}).At(s.path, &s.entry)
-	if w.template.inherits() {
+	if w.template.needsInherited() {
 		if _, s.attrs, err = (&tree.Inheritance{}).Find(ctx, w.repo.Contents(), top, s.path); err != nil {
 			return err
 		}

@@ -386,7 +386,7 @@ func Follow(ctx context.Context, r *kist.Repository) {
 	for _, v := range list {
 		f.sources[v.Name], _ = sourceOf(ctx, r, v)
 	}
-	r.Objects().Published = func(context.Context) { f.update(ctx) }
+	r.Objects().Published = func(context.Context) { f.updateViews(ctx) }
 }
 
 // follower updates views when their sources have moved.
@@ -398,8 +398,8 @@ type follower struct {
 	sources map[string]source // by view, at the last look
 }
 
-// update updates the views whose source has moved since the last call.
-func (f *follower) update(ctx context.Context) {
+// updateViews updates the views whose source has moved since the last call.
+func (f *follower) updateViews(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := All(f.repo)

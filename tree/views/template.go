@@ -107,8 +107,8 @@ func (t *template) usesFact(fact string) bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool { return p.fact == fact })
 }
 
-// inherits reports whether the template contains an attribute that folders pass on.
-func (t *template) inherits() bool {
+// needsInherited reports whether the template contains an attribute that folders pass on.
+func (t *template) needsInherited() bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool {
 		key, isAttr := strings.CutPrefix(p.fact, attrFact)
 		return isAttr && tree.Inherits(key)

@@ -146,9 +146,9 @@ const (
 type ifMissing uint8
 
 const (
-	fail   ifMissing = iota // report an error
-	makeIt                  // make the folder
-	isDone                  // nothing to remove: the operation is done
+	reportMissing ifMissing = iota // report an error
+	makeMissing                    // make the folder
+	countAsDone                    // nothing to remove: the operation is done
 )
 
 // meter adds up progress from many goroutines.
@@ -196,7 +196,7 @@ func (a *applier) eachOp(ctx context.Context, groups [][]int, missing ifMissing,
 			a.tokens <- struct{}{}
 			defer func() { <-a.tokens }()
 			w := &applyWorker{applier: a}
-			if w.stages = missing == makeIt; w.stages {
+			if w.stages = missing == makeMissing; w.stages {
 				if temp, err := a.w.newTemp(); err == nil {
 					defer temp.close()
 					w.temp, w.gives = temp, inheritanceOf(temp.folder)
@@ -221,7 +221,7 @@ func (w *applyWorker) runGroup(ctx context.Context, group []int, missing ifMissi
 		defer d.Close()
 	}
 
-	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
+	gone := missing == countAsDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
 		if !w.ending && (ctx.Err() != nil || w.fails.isStopped()) {
 			return false
@@ -257,7 +257,7 @@ func (w *applyWorker) runGroup(ctx context.Context, group []int, missing ifMissi
 func (w *applyWorker) openGroup(group []int, missing ifMissing) (folder, error) {
 	dir, _ := tree.Split(w.ops[group[0]].Path)
 	d, err := w.w.openFolder(dir)
-	if missing == makeIt && errors.Is(err, fs.ErrNotExist) {
+	if missing == makeMissing && errors.Is(err, fs.ErrNotExist) {
 		w.making.Lock()
 		d, err = w.w.openOrMakeFolder(dir)
 		w.making.Unlock()
@@ -268,12 +268,12 @@ func (w *applyWorker) openGroup(group []int, missing ifMissing) (folder, error) 
 
 	if err := w.spelled.checkFolder(w.w, dir); err != nil {
 		d.Close()
-		if missing == isDone {
+		if missing == countAsDone {
 			err = fs.ErrNotExist
 		}
 		return nil, err
 	}
-	if missing == isDone {
+	if missing == countAsDone {
 		return d, nil
 	}
 
@@ -295,7 +295,7 @@ func (a *applier) markDone(i int, st index.Stat) {
 // removeFiles removes files and symlinks that go away or give way to a folder.
 func (a *applier) removeFiles(ctx context.Context) {
 	groups := a.ops.groupByFolder(func(op *Op) bool { return op.Old != nil && (op.New == nil || op.makesType(object.TypeDir)) })
-	a.eachOp(ctx, groups, isDone, func(w *applyWorker, d folder, name string, i int) error {
+	a.eachOp(ctx, groups, countAsDone, func(w *applyWorker, d folder, name string, i int) error {
 		var err error
 		if checkSpelling(d, name) == nil { // otherwise another name has the file
 			err = d.unlink(name)
@@ -323,7 +323,7 @@ func (a *applier) removeFolders(ctx context.Context) {
 
 	w := &applyWorker{applier: a}
 	for _, group := range groups {
-		if !w.runGroup(ctx, group, isDone, (*applyWorker).removeFolder) {
+		if !w.runGroup(ctx, group, countAsDone, (*applyWorker).removeFolder) {
 			return
 		}
 	}
@@ -413,7 +413,7 @@ func (a *applier) lockFolders() {
 func (a *applier) makeFolders(ctx context.Context) {
 	w := &applyWorker{applier: a}
 	for _, group := range a.ops.groupByFolder(a.isFolder) {
-		if !w.runGroup(ctx, group, makeIt, (*applyWorker).makeFolder) {
+		if !w.runGroup(ctx, group, makeMissing, (*applyWorker).makeFolder) {
 			return
 		}
 	}
@@ -472,7 +472,7 @@ func (a *applier) finishFolders(ctx context.Context) {
 	w := &applyWorker{applier: a, ending: ctx.Err() != nil || a.fails.isStopped()}
 	ctx = context.WithoutCancel(ctx)
 	for g := len(groups) - 1; g >= 0; g-- {
-		if !w.runGroup(ctx, groups[g], fail, (*applyWorker).finishFolder) {
+		if !w.runGroup(ctx, groups[g], reportMissing, (*applyWorker).finishFolder) {
 			return
 		}
 	}

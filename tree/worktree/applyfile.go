@@ -18,7 +18,7 @@ func (a *applier) makeFiles(ctx context.Context) {
 		_, links := a.links[op.Path]
 		return op.New != nil && !links && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
 	})
-	a.eachOp(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
 		return w.makeEntry(ctx, d, name, i)
 	})
 }
@@ -26,7 +26,7 @@ func (a *applier) makeFiles(ctx context.Context) {
 // makeLinks makes symlinks. They come last, so that no other operation can go through one.
 func (a *applier) makeLinks(ctx context.Context) {
 	groups := a.ops.groupByFolder(func(op *Op) bool { _, links := a.links[op.Path]; return !links && op.makesType(object.TypeSymlink) })
-	a.eachOp(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
 		return w.makeEntry(ctx, d, name, i)
 	})
 }

@@ -363,7 +363,7 @@ func (a *applier) makeHardLinks(ctx context.Context) {
 		return
 	}
 	groups := a.ops.groupByFolder(func(op *Op) bool { _, ok := a.links[op.Path]; return ok && op.New != nil })
-	a.eachOp(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
 		if w.linkTo(d, name, i, a.links[w.ops[i].Path]) == nil {
 			return nil
 		}
@@ -420,8 +420,8 @@ func (w *applyWorker) makeEntry(ctx context.Context, d folder, name string, i in
 	return err
 }
 
-// comparable returns the part of m that Apply writes, and can compare.
-func (w *applyWorker) comparable(m *object.Metadata) *object.Metadata {
+// comparablePart returns the part of m that Apply writes, and can compare.
+func (w *applyWorker) comparablePart(m *object.Metadata) *object.Metadata {
 	c := &object.Metadata{Xattrs: maps.Clone(m.Xattrs)}
 	maps.DeleteFunc(c.Xattrs, func(name string, _ []byte) bool { return !w.writesXattr(name) })
 	if w.o.Metadata != nil {

@@ -186,7 +186,7 @@ func (t stayingFiles) isLeft(ctx context.Context, s *storer, d folder, op *Op) b
 		return false
 	case want.Type == object.TypeFile && timed && t.how == OverwriteIfChanged:
 		have := object.Entry{Name: name, Type: want.Type}
-		err := t.w.describe(&have, &st, nil, func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) })
+		err := t.w.addProperties(&have, &st, nil, func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) })
 		_, err = splitLeft(err)
 		return err == nil && t.sameMetadata(want, &have, &st)
 	}
@@ -210,7 +210,7 @@ func (t stayingFiles) sameMetadata(want, have *object.Entry, st *fileStat) bool 
 		return want.Type != object.TypeFile || mode == st.perm()
 	}
 
-	a, b := w.comparable(want.Meta), w.comparable(have.Meta)
+	a, b := w.comparablePart(want.Meta), w.comparablePart(have.Meta)
 	var denied Denied
 	if full := t.o.Metadata; full != nil {
 		a.UID, a.GID = full.localOwner(want.Meta)

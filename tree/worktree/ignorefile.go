@@ -27,8 +27,8 @@ func (d *dirScan) findMarker() string {
 	return ""
 }
 
-// excludes reports whether the options exclude a name.
-func (d *dirScan) excludes(name string, st *fileStat) bool {
+// excludesName reports whether the options exclude a name.
+func (d *dirScan) excludesName(name string, st *fileStat) bool {
 	if d.marker != "" && name != d.marker {
 		return true
 	}

@@ -95,10 +95,10 @@ func (u *Unrecorded) countFile(st *fileStat, xattrs func() (map[string][]byte, e
 	return err
 }
 
-// describe adds to e the metadata of the path with stat data st, if the worktree records it,
+// addProperties adds to e the metadata of the path with stat data st, if the worktree records it,
 // and the attributes of known: the present entry in the index, which may be nil. xattrs reads
 // the extended attributes. After a [*LeftXattrsError], e has the other properties.
-func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, xattrs func(wantXattr) (map[string][]byte, error)) error {
+func (w *Worktree) addProperties(e *object.Entry, st *fileStat, known *index.Entry, xattrs func(wantXattr) (map[string][]byte, error)) error {
 	var attrs map[string]string
 	if known != nil {
 		attrs = known.Attrs()
@@ -191,13 +191,13 @@ func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index
 	xattrs := func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) }
 	found := w.opt.findPerm(st, xattrs)
 	e := object.Entry{Name: name, Type: object.TypeDir, Mode: found.alone}
-	err := w.describe(&e, st, nil, xattrs)
+	err := w.addProperties(&e, st, nil, xattrs)
 	if known == nil {
 		return e, err
 	}
 	was := known.Properties()
 	if e.Meta == nil || was.Meta == nil {
-		e.Mode = w.opt.recorded(d, found, was.Mode, true)
+		e.Mode = w.opt.modeToRecord(d, found, was.Mode, true)
 	}
 	err = joinLeft(err, setAttrs(&e, was.Attrs))
 	return e, err

@@ -53,7 +53,7 @@ func newOpList(ops []Op) (opList, error) {
 		if op.New != nil && op.New.Mode > 0o7777 {
 			return nil, fmt.Errorf("worktree: %q: mode %o has more than permission bits", op.Path, op.New.Mode)
 		}
-		if i > 0 && op.contradicts(&list[i-1]) {
+		if i > 0 && op.contradictsOp(&list[i-1]) {
 			return nil, fmt.Errorf("worktree: %q is to be made twice", op.Path)
 		}
 		twice = twice || i > 0 && op.isRepeatOf(&list[i-1])
@@ -77,8 +77,8 @@ func (o *Op) isRepeatOf(other *Op) bool {
 	return o.Path == other.Path && (o.New == nil) == (other.New == nil) && (o.Old == nil) == (other.Old == nil)
 }
 
-// contradicts reports whether two operations make different things of a path.
-func (o *Op) contradicts(other *Op) bool {
+// contradictsOp reports whether two operations make different things of a path.
+func (o *Op) contradictsOp(other *Op) bool {
 	return o.Path == other.Path && o.New != nil && other.New != nil && !tree.ContentEqual(o.New, other.New)
 }
 

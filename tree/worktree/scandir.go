@@ -35,13 +35,13 @@ type dirScan struct {
 func (d *dirScan) scanFolder(t *scanTask) {
 	d.scanTask, d.subs, d.count, d.seen = t, d.subs[:0], 0, 0
 	if err := d.openAndList(); err != nil {
-		d.unreadable(err)
+		d.reportUnreadable(err)
 		return
 	}
 	defer d.folder.Close()
 
 	if d.isRoot && !d.o.EmptyRoots && d.only == nil && len(d.list.entries) == 0 && d.tracked != nil && d.tracked.Len()+len(d.tracked.Subdirs()) > 0 {
-		d.unreadable(pathError("read", d.path, ErrEmptyRoot))
+		d.reportUnreadable(pathError("read", d.path, ErrEmptyRoot))
 		return
 	}
 	d.readIgnoreFiles()
@@ -111,8 +111,8 @@ func (d *dirScan) openAndList() (err error) {
 	return err
 }
 
-// unreadable reports the task's folder as unreadable or deleted.
-func (d *dirScan) unreadable(err error) {
+// reportUnreadable reports the task's folder as unreadable or deleted.
+func (d *dirScan) reportUnreadable(err error) {
 	d.out.replaces = true
 	switch {
 	case d.path != "" && errors.Is(err, fs.ErrNotExist): // removed since its parent was listed
@@ -203,7 +203,7 @@ func (d *dirScan) excludeName(n *scanName, st *fileStat, leaf bool) bool {
 		d.leaveMount(n)
 	}
 	switch {
-	case !d.excludes(n.name, st):
+	case !d.excludesName(n.name, st):
 		return false
 	case n.isTracked() && d.o.Exclude.Drop:
 		d.seen++
@@ -356,9 +356,9 @@ func (d *dirScan) compareStat(n *scanName, st *fileStat) {
 	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: n.entry}
 	switch {
 	case n.entry != nil && n.entry.Type == f.Type:
-		f.Mode = d.w.opt.recorded(d.folder, d.findPerm(n.name, st), n.entry.Mode, false)
+		f.Mode = d.w.opt.modeToRecord(d.folder, d.findPerm(n.name, st), n.entry.Mode, false)
 	case n.sub != nil && f.Dir:
-		f.Mode = d.w.opt.recorded(d.folder, d.findPerm(n.name, st), n.sub.Mode(), true)
+		f.Mode = d.w.opt.modeToRecord(d.folder, d.findPerm(n.name, st), n.sub.Mode(), true)
 	}
 
 	switch {

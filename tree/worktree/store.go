@@ -153,7 +153,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	}
 
 	if err == nil {
-		err = s.w.describe(&e, &st, known, func(want wantXattr) (map[string][]byte, error) { return s.folder.xattrs(name, want) })
+		err = s.w.addProperties(&e, &st, known, func(want wantXattr) (map[string][]byte, error) { return s.folder.xattrs(name, want) })
 	}
 	stored := Stored{Entry: e, Stat: st.indexStat(readAt), HasOpenLinks: isHardLink(&e)}
 	if stored.LeftXattrs, err = splitLeft(err); stored.LeftXattrs != nil {
@@ -196,7 +196,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	found := s.w.opt.findPerm(&before, f.xattrs)
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: found.alone, MTime: before.mtime}
 	if known != nil && known.Type == object.TypeFile {
-		e.Mode = s.w.opt.recorded(s.folder, found, known.Mode, false)
+		e.Mode = s.w.opt.modeToRecord(s.folder, found, known.Mode, false)
 	}
 
 	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)
@@ -213,7 +213,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	}
 
 	if err == nil {
-		err = s.w.describe(&e, &before, known, f.xattrs)
+		err = s.w.addProperties(&e, &before, known, f.xattrs)
 	}
 	left, err := splitLeft(err)
 	if left != nil {

@@ -96,10 +96,10 @@ func (o *Options) writtenMode(mode uint16) uint16 {
 // setID are the set-user-ID and set-group-ID bits.
 const setID = 0o6000
 
-// recorded returns the mode to record for a path in the folder d, with the permission bits
+// modeToRecord returns the mode to record for a path in the folder d, with the permission bits
 // found. Known is the mode of its present entry. Bits that kist would not
 // write stay recorded, and bits that come from d do not count.
-func (o *Options) recorded(d folder, found foundPerm, known uint16, isDir bool) uint16 {
+func (o *Options) modeToRecord(d folder, found foundPerm, known uint16, isDir bool) uint16 {
 	bits := found.alone
 	hasACL := bits != found.all
 	if bits == known || !hasACL && (bits == o.writtenMode(known) || bits == known&^(o.Umask&0o777)) {

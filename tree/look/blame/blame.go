@@ -86,7 +86,7 @@ func (h *lineage) nodeAt(commit object.ID, path string) (*node, bool) {
 	place := Place{v.Commit, path}
 	boundary := h.opt.Exclude[v.Commit]
 	if boundary {
-		place.Commit = h.boundary(commit, v)
+		place.Commit = h.boundaryBefore(commit, v)
 	}
 	if n := h.nodes[place]; n != nil {
 		return n, true
@@ -98,9 +98,9 @@ func (h *lineage) nodeAt(commit object.ID, path string) (*node, bool) {
 	return h.addNode(n), true
 }
 
-// boundary returns the first excluded commit on the way from commit to the commit that made v,
+// boundaryBefore returns the first excluded commit on the way from commit to the commit that made v,
 // its version of the file. It returns the latter if there is none.
-func (h *lineage) boundary(commit object.ID, v versions.Version) object.ID {
+func (h *lineage) boundaryBefore(commit object.ID, v versions.Version) object.ID {
 	x := h.opt.Index
 	for !h.opt.Exclude[commit] && commit != v.Commit {
 		for _, p := range x.Parents(commit) {

@@ -131,7 +131,7 @@ func (f versionsFolder) findName(ctx context.Context, name string) (dir *Node, v
 		return nil, v, err
 	}
 	if isDir {
-		return f.subfolder(name), v, nil
+		return f.findSubfolder(name), v, nil
 	}
 
 	i := strings.LastIndexByte(name, '@')
@@ -159,8 +159,8 @@ func (f versionsFolder) hasFolder(ctx context.Context, root *Node, name string) 
 	return err == nil && n.Type == object.TypeDir, err
 }
 
-// subfolder returns the folder with a name. Its time is that of the tip.
-func (f versionsFolder) subfolder(name string) *Node {
+// findSubfolder returns the folder with a name. Its time is that of the tip.
+func (f versionsFolder) findSubfolder(name string) *Node {
 	n := f.x.h.virtualFolder(name, versionsFolder{f.x, tree.Join(f.path, name)})
 	n.MTime = f.x.root.MTime
 	return n
@@ -210,7 +210,7 @@ func (f versionsFolder) listAll(ctx context.Context) ([]*Node, error) {
 			if f.x.h.isHidden(name) {
 				continue
 			}
-			nodes[name] = f.subfolder(name)
+			nodes[name] = f.findSubfolder(name)
 		}
 	}
 	dir, err := root.Find(ctx, f.path)
@@ -220,7 +220,7 @@ func (f versionsFolder) listAll(ctx context.Context) ([]*Node, error) {
 				return nil, err
 			}
 			if n.Type == object.TypeDir {
-				nodes[n.Name] = f.subfolder(n.Name)
+				nodes[n.Name] = f.findSubfolder(n.Name)
 			} else {
 				files = append(files, n.Name)
 			}

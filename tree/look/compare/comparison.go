@@ -53,7 +53,7 @@ type Selection interface {
 
 // Changes returns the changes of paths from the old view to the new one; nil means all paths.
 func (c *Comparison) Changes(ctx context.Context, paths []string) ([]Change, error) {
-	list, err := c.diff(ctx, paths, c.Renames)
+	list, err := c.diffLenient(ctx, paths, c.Renames)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (c *Comparison) Changes(ctx context.Context, paths []string) ([]Change, err
 	return changes, nil
 }
 
-// diff is [Diff] without files that only one view has in a folder that is lost in the other.
-func (c *Comparison) diff(ctx context.Context, paths []string, renames bool) ([]tree.Change, error) {
+// diffLenient is [Diff] without files that only one view has in a folder that is lost in the other.
+func (c *Comparison) diffLenient(ctx context.Context, paths []string, renames bool) ([]tree.Change, error) {
 	if c.Losses == nil {
 		return Diff(ctx, c.Old, c.New, paths, renames)
 	}
@@ -81,7 +81,7 @@ func (c *Comparison) Selected(ctx context.Context, selection Selection) ([]Chang
 	if selection.IsPlain() {
 		return c.Changes(ctx, selection.Paths())
 	}
-	changes, err := c.diff(ctx, selection.Paths(), false)
+	changes, err := c.diffLenient(ctx, selection.Paths(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -176,17 +176,17 @@ func (c *Comparison) Texts(ctx context.Context, change Change) (t Texts, ok bool
 	if HaveSameData(change.Old, change.New) {
 		return t, true, nil
 	}
-	if t.Old, ok, err = c.text(ctx, c.Old, change.Source(), change.Old); err != nil || !ok {
+	if t.Old, ok, err = c.textOf(ctx, c.Old, change.Source(), change.Old); err != nil || !ok {
 		return Texts{}, false, err
 	}
-	if t.New, ok, err = c.text(ctx, c.New, change.Path, change.New); err != nil || !ok {
+	if t.New, ok, err = c.textOf(ctx, c.New, change.Path, change.New); err != nil || !ok {
 		return Texts{}, false, err
 	}
 	return t, true, nil
 }
 
-// text is Texts for one side.
-func (c *Comparison) text(ctx context.Context, v Side, path string, e *object.Entry) ([]byte, bool, error) {
+// textOf is Texts for one side.
+func (c *Comparison) textOf(ctx context.Context, v Side, path string, e *object.Entry) ([]byte, bool, error) {
 	switch {
 	case e == nil:
 		return nil, true, nil

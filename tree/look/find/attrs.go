@@ -39,7 +39,7 @@ func (q *Query) typeTest(value string) test {
 		}
 		found := q.attrsOf(f)[tree.ContentType].Value
 		if found == "" {
-			e, err := q.readable(ctx, f)
+			e, err := q.withContent(ctx, f)
 			if err == nil && e != nil {
 				found, err = tree.DetectType(ctx, q.at.Objects, *e)
 			}
@@ -52,10 +52,10 @@ func (q *Query) typeTest(value string) test {
 	}}
 }
 
-// readable returns an entry with the content of f. For a small file of the history, it reads
+// withContent returns an entry with the content of f. For a small file of the history, it reads
 // the tree of the commit, because the index has only a hash of inline content. The entry is
 // nil if the commit has expired.
-func (q *Query) readable(ctx context.Context, f *File) (*object.Entry, error) {
+func (q *Query) withContent(ctx context.Context, f *File) (*object.Entry, error) {
 	if f.commit.IsZero() || f.Entry.Size > object.MaxInline {
 		return &f.Entry, nil
 	}

@@ -55,7 +55,7 @@ func (q *Query) contentSum(ctx context.Context, f *File) (sum object.ID, known b
 	if f.Entry.Content.Kind != object.KindManifest {
 		return id, true, nil
 	}
-	x, err := q.versions()
+	x, err := q.openVersions()
 	if err != nil {
 		return object.ID{}, false, err
 	}
@@ -87,7 +87,7 @@ type countingWriter struct {
 }
 
 func (c countingWriter) Write(p []byte) (int, error) {
-	c.q.progress(0, int64(len(p)))
+	c.q.reportProgress(0, int64(len(p)))
 	return c.Writer.Write(p)
 }
 
@@ -99,8 +99,8 @@ func (q *Query) saveSums(ctx context.Context) {
 	}
 }
 
-// versions returns the index of the history. It is opened when it is used first.
-func (q *Query) versions() (x *versions.Index, err error) {
+// openVersions returns the index of the history. It is opened when it is used first.
+func (q *Query) openVersions() (x *versions.Index, err error) {
 	if q.index == nil {
 		q.index, err = q.opt.Index()
 	}

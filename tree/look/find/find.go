@@ -68,7 +68,7 @@ type Query struct {
 // matchFile reports whether f, a file of a commit, may be shown and passes the tests. The tests
 // see only the parts of f that are shown.
 func (q *Query) matchFile(ctx context.Context, commit object.ID, f *File) (ok bool, err error) {
-	q.progress(1, 0)
+	q.reportProgress(1, 0)
 	if q.opt.Show != nil {
 		if f.Entry, ok, err = q.opt.Show(ctx, commit, f.Path, f.Entry); !ok || err != nil {
 			return false, err
@@ -77,8 +77,8 @@ func (q *Query) matchFile(ctx context.Context, commit object.ID, f *File) (ok bo
 	return q.test.match(ctx, f)
 }
 
-// progress reports files and bytes.
-func (q *Query) progress(files, bytes int64) {
+// reportProgress reports files and bytes.
+func (q *Query) reportProgress(files, bytes int64) {
 	q.done.Files += files
 	q.done.Bytes += bytes
 	if q.opt.Progress != nil {

@@ -35,7 +35,7 @@ type resultKey struct {
 }
 
 func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
-	x, err := q.versions()
+	x, err := q.openVersions()
 	if err != nil {
 		return nil, err
 	}

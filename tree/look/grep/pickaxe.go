@@ -22,7 +22,7 @@ type Pickaxe struct {
 func (x *Pickaxe) Sift(ctx context.Context, c *compare.Comparison, changes []compare.Change) ([]compare.Change, error) {
 	var selected []compare.Change
 	for _, change := range changes {
-		ok, err := x.selects(ctx, c, change)
+		ok, err := x.selectsChange(ctx, c, change)
 		if err != nil {
 			return nil, err
 		}
@@ -33,18 +33,18 @@ func (x *Pickaxe) Sift(ctx context.Context, c *compare.Comparison, changes []com
 	return selected, nil
 }
 
-// selects reports whether a change is selected. As in git, only contents count, and only those
+// selectsChange reports whether a change is selected. As in git, only contents count, and only those
 // of files and symlinks.
-func (x *Pickaxe) selects(ctx context.Context, c *compare.Comparison, change compare.Change) (bool, error) {
+func (x *Pickaxe) selectsChange(ctx context.Context, c *compare.Comparison, change compare.Change) (bool, error) {
 	if compare.HaveSameData(change.Old, change.New) || change.IsFolder() {
 		return false, nil
 	}
 	if !x.Lines {
-		before, err := x.count(ctx, c, c.Old, change.Source(), change.Old)
+		before, err := x.countMatches(ctx, c, c.Old, change.Source(), change.Old)
 		if err != nil {
 			return false, err
 		}
-		after, err := x.count(ctx, c, c.New, change.Path, change.New)
+		after, err := x.countMatches(ctx, c, c.New, change.Path, change.New)
 		return before != after, err
 	}
 	t, ok, err := c.Texts(ctx, change)
@@ -54,8 +54,8 @@ func (x *Pickaxe) selects(ctx context.Context, c *compare.Comparison, change com
 	return x.Pattern.Changed(tree.SplitLines(t.Old), tree.SplitLines(t.New)), nil
 }
 
-// count returns how often a content matches. Purged and lost contents do not.
-func (x *Pickaxe) count(ctx context.Context, c *compare.Comparison, v compare.Side, path string, e *object.Entry) (int, error) {
+// countMatches returns how often a content matches. Purged and lost contents do not.
+func (x *Pickaxe) countMatches(ctx context.Context, c *compare.Comparison, v compare.Side, path string, e *object.Entry) (int, error) {
 	if e == nil || e.Type != object.TypeFile && e.Type != object.TypeSymlink {
 		return 0, nil
 	}

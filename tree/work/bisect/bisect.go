@@ -99,7 +99,7 @@ func Start(ctx context.Context, r *kist.Repository, o StartOptions) (Outcome, er
 	if err := s.save(ctx, r); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.record(ctx, r, values); err != nil {
+	if err := s.setMarks(ctx, r, values); err != nil {
 		return Outcome{}, err
 	}
 	return next(ctx, r, o.Progress)
@@ -150,7 +150,7 @@ func Mark(ctx context.Context, r *kist.Repository, term string, revs []string, p
 		s.logMark(ctx, r, term, id)
 		s.logf("kist bisect %s %s", term, id)
 	}
-	return s.step(ctx, r, values, progress)
+	return s.stepOn(ctx, r, values, progress)
 }
 
 // Skip notes that commits, by default HEAD, cannot be tested. Ranges are possible. Then it
@@ -183,12 +183,12 @@ func Skip(ctx context.Context, r *kist.Repository, revs []string, progress kist.
 		s.logMark(ctx, r, "skip", id)
 		s.logf("kist bisect skip %s", id)
 	}
-	return s.step(ctx, r, values, progress)
+	return s.stepOn(ctx, r, values, progress)
 }
 
-// step records marks and goes on.
-func (s *State) step(ctx context.Context, r *kist.Repository, values map[string]object.ID, progress kist.Progress) (Outcome, error) {
-	if err := s.record(ctx, r, values); err != nil {
+// stepOn records marks and goes on.
+func (s *State) stepOn(ctx context.Context, r *kist.Repository, values map[string]object.ID, progress kist.Progress) (Outcome, error) {
+	if err := s.setMarks(ctx, r, values); err != nil {
 		return Outcome{}, err
 	}
 	if err := s.save(ctx, r); err != nil {
@@ -203,7 +203,7 @@ func next(ctx context.Context, r *kist.Repository, progress kist.Progress) (Outc
 	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := s.choose(ctx, r)
+	out, err := s.chooseNext(ctx, r)
 	if err != nil {
 		return out, err
 	}
@@ -214,10 +214,10 @@ func next(ctx context.Context, r *kist.Repository, progress kist.Progress) (Outc
 	return out, err
 }
 
-// choose chooses the next commit to test, and notes in the log if there is none.
-func (s *State) choose(ctx context.Context, r *kist.Repository) (Outcome, error) {
+// chooseNext chooses the next commit to test, and notes in the log if there is none.
+func (s *State) chooseNext(ctx context.Context, r *kist.Repository) (Outcome, error) {
 	if s.Bad.IsZero() || len(s.Good) == 0 {
-		return s.wait(), nil
+		return s.waitingOutcome(), nil
 	}
 
 	if !s.Checked {
@@ -260,8 +260,8 @@ func (s *State) choose(ctx context.Context, r *kist.Repository) (Outcome, error)
 	return Outcome{Next: h.Next, Left: h.Left, Steps: h.Steps}, nil
 }
 
-// wait returns the outcome for missing marks.
-func (s *State) wait() Outcome {
+// waitingOutcome returns the outcome for missing marks.
+func (s *State) waitingOutcome() Outcome {
 	out := Outcome{Waiting: "both good and bad commits"}
 	switch {
 	case !s.Bad.IsZero():

@@ -158,8 +158,8 @@ func Subject(ctx context.Context, r *kist.Repository, id object.ID) string {
 	return c.Subject()
 }
 
-// record sets marks. The keys of values are their names below refs/bisect/.
-func (s *State) record(ctx context.Context, r *kist.Repository, values map[string]object.ID) error {
+// setMarks sets marks. The keys of values are their names below refs/bisect/.
+func (s *State) setMarks(ctx context.Context, r *kist.Repository, values map[string]object.ID) error {
 	var changes []refs.Change
 	for name, id := range values {
 		old, err := r.Refs().Get(refs.Bisect + name)

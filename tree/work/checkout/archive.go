@@ -78,7 +78,7 @@ func Archive(ctx context.Context, source compare.Side, w io.Writer, o ArchiveOpt
 			}
 			written[path] = true
 		}
-		if err := a.add(ctx, source.Objects, archiveHeader(path, e, o), e); err != nil {
+		if err := a.addEntry(ctx, source.Objects, archiveHeader(path, e, o), e); err != nil {
 			return fmt.Errorf("archive %q: %w", path, err)
 		}
 		if e.Type != object.TypeDir {
@@ -186,7 +186,7 @@ func compressedTar(z io.WriteCloser) archiver {
 	}}
 }
 
-func (a archiver) add(ctx context.Context, objects object.Reader, h *tar.Header, e object.Entry) error {
+func (a archiver) addEntry(ctx context.Context, objects object.Reader, h *tar.Header, e object.Entry) error {
 	special := h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeSymlink
 	if e.Type == object.TypeSocket || special && a.zip != nil {
 		return nil

@@ -60,7 +60,7 @@ func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, 
 	}
 
 	c := &cleaner{CleanOptions: o, repo: r, idx: idx}
-	c.all(found)
+	c.addAll(found)
 	slices.SortFunc(c.list, func(a, b Cleaned) int { return strings.Compare(a.Path, b.Path) })
 	if o.DryRun {
 		return c.list, nil
@@ -84,24 +84,24 @@ type cleaner struct {
 	ops  []worktree.Op
 }
 
-// all adds the paths to remove among the results of a scan. No result is below another
+// addAll adds the paths to remove among the results of a scan. No result is below another
 // one, except in folders that the index lacks.
-func (c *cleaner) all(found []worktree.Found) {
+func (c *cleaner) addAll(found []worktree.Found) {
 	for len(found) > 0 {
 		f, below := split(&found)
 		switch {
 		case f.Old != nil || f.Dir && f.State != worktree.Untracked && f.State != worktree.Ignored: // tracked
 			if f.State == worktree.ModeChanged {
-				c.all(below)
+				c.addAll(below)
 			}
 		case !f.Dir:
-			if c.removes(f, c.below(f.Path)) {
-				c.remove([]worktree.Found{f})
+			if c.isRemovable(f, c.isInExcluded(f.Path)) {
+				c.addToRemove([]worktree.Found{f})
 			}
 		case c.isRepository(f.Path, below):
 		case !c.Folders && (c.Ignored != OnlyIgnored || f.State == worktree.Ignored):
 		default:
-			if whole, parts := c.folder(f, below, c.below(f.Path)); whole {
+			if whole, parts := c.mayRemoveFolder(f, below, c.isInExcluded(f.Path)); whole {
 				c.removeFolder(f, below)
 			} else {
 				parts()
@@ -121,16 +121,16 @@ func split(found *[]worktree.Found) (f worktree.Found, below []worktree.Found) {
 	return f, below
 }
 
-// folder reports whether an untracked folder can be removed as a whole. If not, parts adds
+// mayRemoveFolder reports whether an untracked folder can be removed as a whole. If not, parts adds
 // the parts that can be removed. Excluded means that the folder is in an excluded one.
-func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool) (whole bool, parts func()) {
+func (c *cleaner) mayRemoveFolder(f worktree.Found, below []worktree.Found, excluded bool) (whole bool, parts func()) {
 	var adds []func()
 	parts = func() {
 		for _, add := range adds {
 			add()
 		}
 	}
-	ignored, excluded := c.ignores(f, excluded)
+	ignored, excluded := c.isIgnored(f, excluded)
 	if isMounted(c.repo, f.Path) || c.Ignored == WithIgnored && excluded || c.Ignored == WithoutIgnored && ignored {
 		return false, parts
 	}
@@ -138,43 +138,43 @@ func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool
 	whole, some := true, ignored || c.Ignored != OnlyIgnored
 	for rest := below; len(rest) > 0; {
 		e, inside := split(&rest)
-		add, all := c.entry(e, inside, excluded)
+		add, all := c.adderOf(e, inside, excluded)
 		if add != nil {
 			adds = append(adds, add)
 		}
 		whole, some = whole && (all || e.State == worktree.Special), some || all
 	}
-	selected := c.selects(f.Path) || c.selects(f.Path+"/") // as with the pattern dir/*
+	selected := c.isSelected(f.Path) || c.isSelected(f.Path+"/") // as with the pattern dir/*
 	return whole && some && selected && !tree.Below(c.repo.At(), f.Path), parts
 }
 
-// entry returns a function that adds an entry of an untracked folder, or parts of it, and
+// adderOf returns a function that adds an entry of an untracked folder, or parts of it, and
 // whether it adds the whole entry.
-func (c *cleaner) entry(e worktree.Found, below []worktree.Found, excluded bool) (add func(), whole bool) {
+func (c *cleaner) adderOf(e worktree.Found, below []worktree.Found, excluded bool) (add func(), whole bool) {
 	switch {
 	case e.Dir && c.isRepository(e.Path, below):
-		if c.Ignored != OnlyIgnored && c.selects(e.Path) {
+		if c.Ignored != OnlyIgnored && c.isSelected(e.Path) {
 			c.list = append(c.list, Cleaned{Path: e.Path, Repository: true})
 		}
 		return nil, false
 	case e.Dir:
-		whole, add = c.folder(e, below, excluded)
+		whole, add = c.mayRemoveFolder(e, below, excluded)
 		if whole {
 			add = func() { c.removeFolder(e, below) }
 		}
 		return add, whole
-	case c.removes(e, excluded):
-		return func() { c.remove([]worktree.Found{e}) }, true
+	case c.isRemovable(e, excluded):
+		return func() { c.addToRemove([]worktree.Found{e}) }, true
 	}
 	return nil, false
 }
 
-// removes reports whether a file is to be removed.
-func (c *cleaner) removes(f worktree.Found, excluded bool) bool {
-	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == worktree.GitName || c.idx.Intended(f.Path) {
+// isRemovable reports whether a file is to be removed.
+func (c *cleaner) isRemovable(f worktree.Found, excluded bool) bool {
+	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.isSelected(f.Path) || path.Base(f.Path) == worktree.GitName || c.idx.Intended(f.Path) {
 		return false
 	}
-	ignored, excluded := c.ignores(f, excluded)
+	ignored, excluded := c.isIgnored(f, excluded)
 	switch c.Ignored {
 	case OnlyIgnored:
 		return ignored
@@ -184,8 +184,8 @@ func (c *cleaner) removes(f worktree.Found, excluded bool) bool {
 	return !ignored
 }
 
-// below reports whether a path is in an excluded folder.
-func (c *cleaner) below(path string) bool {
+// isInExcluded reports whether a path is in an excluded folder.
+func (c *cleaner) isInExcluded(path string) bool {
 	for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
 		if excluded, _ := c.Exclude.Match(dir, true); excluded {
 			return true
@@ -194,28 +194,28 @@ func (c *cleaner) below(path string) bool {
 	return false
 }
 
-// ignores reports whether a path is ignored, and whether c.Exclude ignores it. A negated
+// isIgnored reports whether a path is ignored, and whether c.Exclude ignores it. A negated
 // pattern of c.Exclude overrides ignore files. Excluded means that the path is in an excluded
 // folder.
-func (c *cleaner) ignores(f worktree.Found, excluded bool) (ignored, byExclude bool) {
+func (c *cleaner) isIgnored(f worktree.Found, excluded bool) (ignored, byExclude bool) {
 	match, rule := c.Exclude.Match(f.Path, f.Dir)
 	byExclude = excluded || match
 	return byExclude || f.State == worktree.Ignored && !rule.Negated, byExclude
 }
 
-func (c *cleaner) selects(path string) bool {
+func (c *cleaner) isSelected(path string) bool {
 	return stage.Selected(path, c.Paths) && (c.Select == nil || c.Select(path))
 }
 
 // removeFolder adds a folder, if folders are to be removed.
 func (c *cleaner) removeFolder(f worktree.Found, below []worktree.Found) {
 	if c.Folders {
-		c.remove(append([]worktree.Found{f}, below...))
+		c.addToRemove(append([]worktree.Found{f}, below...))
 	}
 }
 
-// remove adds a file, or a folder with everything in it.
-func (c *cleaner) remove(found []worktree.Found) {
+// addToRemove adds a file, or a folder with everything in it.
+func (c *cleaner) addToRemove(found []worktree.Found) {
 	top := Cleaned{Path: found[0].Path}
 	if found[0].Dir {
 		top.Path += "/"

@@ -108,7 +108,7 @@ func Extract(ctx context.Context, r *kist.Repository, source compare.Side, o Ext
 	if o.Verify && ctx.Err() == nil {
 		lost = append(lost, verifyWritten(ctx, to.w, applied)...)
 	}
-	if finishErr := to.finish(ctx, r, o, how); finishErr != nil {
+	if finishErr := to.finishFolder(ctx, r, o, how); finishErr != nil {
 		lost = append(lost, worktree.Failed{Err: finishErr})
 	}
 

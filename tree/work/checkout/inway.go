@@ -39,8 +39,8 @@ func clearOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		if c.isRepository(dir, below[dir]) {
 			continue
 		}
-		if whole, _ := c.folder(at, below[dir], false); whole && len(below[dir]) > 0 {
-			c.remove(below[dir])
+		if whole, _ := c.mayRemoveFolder(at, below[dir], false); whole && len(below[dir]) > 0 {
+			c.addToRemove(below[dir])
 		}
 	}
 	return c.ops, nil

@@ -95,8 +95,8 @@ func checkCreatable(dir string) error {
 	}
 }
 
-// finish gives a created folder its properties, when everything in it is written.
-func (t target) finish(ctx context.Context, r *kist.Repository, o ExtractOptions, how worktree.ApplyOptions) error {
+// finishFolder gives a created folder its properties, when everything in it is written.
+func (t target) finishFolder(ctx context.Context, r *kist.Repository, o ExtractOptions, how worktree.ApplyOptions) error {
 	if !t.created {
 		return nil
 	}

@@ -65,24 +65,24 @@ type applied struct {
 	edits  []tree.Change    // from the merged tree with the untracked files to the tree to stage
 }
 
-func (a *applied) obstacles() []stage.Obstacle {
+func (a *applied) findObstacles() []stage.Obstacle {
 	if a == nil {
 		return nil
 	}
 	return a.blocks
 }
 
-func (a *applied) changes() []tree.Change {
+func (a *applied) stagedChanges() []tree.Change {
 	if a == nil {
 		return nil
 	}
 	return a.edits
 }
 
-// finish returns the untracked files to write and the changes to stage after a merge.
-func (o *ApplyOptions) finish(ctx context.Context, rw object.ReadWriter, ours object.ID, merged *tree.MergeResult) (*applied, error) {
+// finishMerge returns the untracked files to write and the changes to stage after a merge.
+func (o *ApplyOptions) finishMerge(ctx context.Context, rw object.ReadWriter, ours object.ID, merged *tree.MergeResult) (*applied, error) {
 	a := &applied{}
-	written, err := a.untracked(ctx, rw, o.Untracked, merged.Tree)
+	written, err := a.addUntracked(ctx, rw, o.Untracked, merged.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +105,9 @@ func (o *ApplyOptions) finish(ctx context.Context, rw object.ReadWriter, ours ob
 	return a, nil
 }
 
-// untracked adds the operations for the files of a tree. It returns the tree that has
+// addUntracked adds the operations for the files of a tree. It returns the tree that has
 // them in addition to base.
-func (a *applied) untracked(ctx context.Context, rw object.ReadWriter, files object.ID, base tree.Info) (object.ID, error) {
+func (a *applied) addUntracked(ctx context.Context, rw object.ReadWriter, files object.ID, base tree.Info) (object.ID, error) {
 	if files.IsZero() {
 		return base.ID, nil
 	}

@@ -109,7 +109,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 		return nil, ErrNoCommonHistory
 	case best == other:
 		return &MergeResult{UpToDate: true, Old: head.ID, ID: head.ID}, nil
-	case best == head.ID && o.forwards():
+	case best == head.ID && o.mayForward():
 		return fastForward(ctx, r, head, checkout.Tips{From: checkout.Tip{Commit: head.ID, Tree: ours.Tree}, To: to, Progress: o.Progress}, o.Rev)
 	case o.FastForwardOnly && !(best == head.ID && o.Squash):
 		return nil, ErrNotFastForward
@@ -133,8 +133,8 @@ func (o *MergeOptions) findOther(ctx context.Context, r *kist.Repository) (check
 	return checkout.Tip{Commit: id, Tree: c.Tree}, nil
 }
 
-// forwards reports whether a merge may move the branch without a commit.
-func (o *MergeOptions) forwards() bool { return !o.NoFastForward && !o.Squash && !o.Discard }
+// mayForward reports whether a merge may move the branch without a commit.
+func (o *MergeOptions) mayForward() bool { return !o.NoFastForward && !o.Squash && !o.Discard }
 
 // mergeOver carries out m. If there are several merge bases, it first merges them into one.
 func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o MergeOptions, m *threeWay) (*MergeResult, error) {
@@ -328,13 +328,13 @@ func mergeTrees(ctx context.Context, tx *kist.Tx, m *threeWay) ([]tree.Conflict,
 		names = func(tx *kist.Tx) { operation.SetSquashed(tx, m.state.Message) }
 	}
 	if m.apply != nil {
-		if unstaged, err = m.apply.finish(ctx, rw, m.ours, merged); err != nil {
+		if unstaged, err = m.apply.finishMerge(ctx, rw, m.ours, merged); err != nil {
 			return nil, err
 		}
 		ops, checked, names = append(ops, unstaged.ops...), append(checked, unstaged.ops...), m.apply.Names
 	}
 
-	if err := stage.CheckOps(ctx, r, idx, checked, unstaged.obstacles()); err != nil {
+	if err := stage.CheckOps(ctx, r, idx, checked, unstaged.findObstacles()); err != nil {
 		return nil, err
 	}
 
@@ -350,7 +350,7 @@ func mergeTrees(ctx context.Context, tx *kist.Tx, m *threeWay) ([]tree.Conflict,
 					return err
 				}
 			}
-			return checkout.StageChanges(idx, unstaged.changes(), false)
+			return checkout.StageChanges(idx, unstaged.stagedChanges(), false)
 		},
 		Names: names,
 	})

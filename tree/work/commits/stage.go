@@ -48,7 +48,7 @@ func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, o volu
 	if err != nil {
 		return nil, volume.Stats{}, err
 	}
-	stored, err := r.Worktree().StoreStream(ctx, &kist.Withheld{Writer: tx, Records: records}, data, func(files, bytes int64) {
+	stored, err := r.Worktree().StoreStream(ctx, &kist.Withheld{Writer: tx, Purges: records}, data, func(files, bytes int64) {
 		if progress != nil {
 			progress(kist.Amount{Files: files, Bytes: bytes}, kist.Amount{})
 		}

@@ -97,7 +97,7 @@ func loadArchive(ctx context.Context, im *importer, open func(ctx context.Contex
 	if err != nil {
 		return err
 	}
-	u := newUnpacker(im, &kist.Withheld{Writer: im.tx, Records: records})
+	u := newUnpacker(im, &kist.Withheld{Writer: im.tx, Purges: records})
 	if err = u.storeMembers(ctx, stream); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		cancel() // the rest is not needed
 		stream.Close()
@@ -339,7 +339,7 @@ func (u *unpacker) storeMember(ctx context.Context, h *tar.Header, content io.Re
 			return fmt.Errorf("%q: %w", path, err)
 		}
 		e.Content, e.Size, e.Inline = stored.Entry.Content, stored.Entry.Size, stored.Entry.Inline
-		why, err := u.repo.PurgedIn(ctx, u.dst.Records, u.tx, &e)
+		why, err := u.repo.PurgedIn(ctx, u.dst.Purges, u.tx, &e)
 		if err != nil && !errors.Is(err, object.ErrNotFound) {
 			return err
 		}

@@ -182,7 +182,7 @@ func checkForward(ctx context.Context, r *kist.Repository, head refs.Head, chang
 // newGitReader returns a reader of a stream that stores objects, except purged ones.
 func newGitReader(r *kist.Repository, objects object.ReadWriter, records *record.Effects, stream io.Reader, o GitOptions) *gitReader {
 	return &gitReader{
-		GitOptions: o, repo: r, objects: objects, dst: &kist.Withheld{Writer: objects, Records: records},
+		GitOptions: o, repo: r, objects: objects, dst: &kist.Withheld{Writer: objects, Purges: records},
 		in: bufio.NewReaderSize(stream, 1<<20), tips: map[string]gitCommit{},
 		blobs: map[string]gitBlob{}, commits: map[string]gitCommit{}, tags: map[string]object.ID{},
 		tagged: map[string]gitCommit{}, gitOdd: gitOdd{skipped: map[string]string{}, noCommit: map[string]bool{}},

@@ -22,7 +22,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parse(s.text())
+		again, err := parse(s.sequenceText())
 		if err != nil || !reflect.DeepEqual(again, s) {
 			t.Errorf("%+v is read back as %+v, error %v", s, again, err)
 		}

@@ -127,12 +127,12 @@ func current(r *kist.Repository, head refs.Head) (State, error) {
 	if err != nil || s.Operation == "" {
 		return State{}, err
 	}
-	return s.at(r, head)
+	return s.atHead(r, head)
 }
 
-// at completes s, a recorded sequence of steps, by the present HEAD. If HEAD moved
+// atHead completes s, a recorded sequence of steps, by the present HEAD. If HEAD moved
 // since the step at hand began, the step is committed, and at removes it from Rest.
-func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
+func (s State) atHead(r *kist.Repository, head refs.Head) (State, error) {
 	id, err := special(r, stateNames[s.Operation])
 	if err != nil {
 		return State{}, err
@@ -230,14 +230,14 @@ func SetState(tx *kist.Tx, s State) {
 			if err := r.Refs().ClearSpecial(ctx, stateNames[s.Operation]); err != nil {
 				return err
 			}
-			return s.record(ctx, r)
+			return s.recordSequence(ctx, r)
 		}
 
 		if err := r.Refs().SetMessage(ctx, refs.MergeMsg, s.Message); err != nil {
 			return err
 		}
 		if s.Operation != Merging {
-			if err := s.record(ctx, r); err != nil {
+			if err := s.recordSequence(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -286,7 +286,7 @@ func (s State) endStep(ctx context.Context, r *kist.Repository) error {
 	}
 
 	s.Doing = ""
-	if err := s.record(ctx, r); err != nil {
+	if err := s.recordSequence(ctx, r); err != nil {
 		return err
 	}
 	return r.Refs().ClearSpecial(ctx, stateNames[s.Operation], refs.MergeMsg)

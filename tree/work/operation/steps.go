@@ -70,19 +70,19 @@ func Recorded(r *kist.Repository) (State, error) {
 	return s, nil
 }
 
-// record writes the text of the sequence. It first names the commit To, so that checks
+// recordSequence writes the text of the sequence. It first names the commit To, so that checks
 // of it know that it is intact.
-func (s State) record(ctx context.Context, r *kist.Repository) error {
+func (s State) recordSequence(ctx context.Context, r *kist.Repository) error {
 	if !s.To.IsZero() {
 		if err := r.Refs().SetSpecial(ctx, refs.StepsHead, s.To); err != nil {
 			return err
 		}
 	}
-	return r.Refs().SetMessage(ctx, refs.StepsMsg, s.text())
+	return r.Refs().SetMessage(ctx, refs.StepsMsg, s.sequenceText())
 }
 
-// text returns the text that parse reads.
-func (s State) text() string {
+// sequenceText returns the text that parse reads.
+func (s State) sequenceText() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %d %s\n", s.Operation, s.Parent, s.Branch)
 	for _, line := range []struct {

@@ -19,9 +19,9 @@ type patches struct {
 	at map[[32]byte][]history.Commit // by the hash of the changed paths
 }
 
-// changes returns the changes of a commit from its only parent. It leaves out folders that
+// changesOf returns the changes of a commit from its only parent. It leaves out folders that
 // came or went: whether a change makes its folder depends on other files.
-func (p *patches) changes(ctx context.Context, c history.Commit) ([]tree.Change, error) {
+func (p *patches) changesOf(ctx context.Context, c history.Commit) ([]tree.Change, error) {
 	base, err := p.r.RecordedTree(ctx, c.Commit.FirstParent())
 	if err != nil {
 		return nil, err
@@ -49,9 +49,9 @@ func key(list []tree.Change) (sum [32]byte) {
 	return sum
 }
 
-// add adds a commit. It skips a commit with missing or damaged content, such as an expired one.
-func (p *patches) add(ctx context.Context, c history.Commit) error {
-	list, err := p.changes(ctx, c)
+// addCommit adds a commit. It skips a commit with missing or damaged content, such as an expired one.
+func (p *patches) addCommit(ctx context.Context, c history.Commit) error {
+	list, err := p.changesOf(ctx, c)
 	if object.IsUnreadable(err) {
 		return nil
 	}
@@ -59,13 +59,13 @@ func (p *patches) add(ctx context.Context, c history.Commit) error {
 	return err
 }
 
-// has reports whether a commit with the same changes was added. A commit without changes
+// hasSame reports whether a commit with the same changes was added. A commit without changes
 // is like no other.
-func (p *patches) has(ctx context.Context, c history.Commit) (bool, error) {
+func (p *patches) hasSame(ctx context.Context, c history.Commit) (bool, error) {
 	if len(p.at) == 0 {
 		return false, nil
 	}
-	list, err := p.changes(ctx, c)
+	list, err := p.changesOf(ctx, c)
 	if object.IsUnreadable(err) || len(list) == 0 {
 		return false, nil
 	}
@@ -73,13 +73,13 @@ func (p *patches) has(ctx context.Context, c history.Commit) (bool, error) {
 		return false, err
 	}
 	for _, other := range p.at[key(list)] {
-		theirs, err := p.changes(ctx, other)
+		theirs, err := p.changesOf(ctx, other)
 		if err != nil {
 			return false, err
 		}
 		same := len(list) == len(theirs)
 		for i := 0; same && i < len(list); i++ {
-			if same, err = p.same(ctx, list[i], theirs[i]); err != nil {
+			if same, err = p.areSame(ctx, list[i], theirs[i]); err != nil {
 				return false, err
 			}
 		}
@@ -90,10 +90,10 @@ func (p *patches) has(ctx context.Context, c history.Commit) (bool, error) {
 	return false, nil
 }
 
-// same reports whether two changes are the same: from the same content to the same content,
+// areSame reports whether two changes are the same: from the same content to the same content,
 // or, as in git, with the same changed and unchanged lines in their patches. Then only white
 // space and places in the file may differ.
-func (p *patches) same(ctx context.Context, a, b tree.Change) (bool, error) {
+func (p *patches) areSame(ctx context.Context, a, b tree.Change) (bool, error) {
 	if a.Path != b.Path {
 		return false, nil
 	}
@@ -103,11 +103,11 @@ func (p *patches) same(ctx context.Context, a, b tree.Change) (bool, error) {
 	if !sameButContent(a.Old, b.Old) || !sameButContent(a.New, b.New) {
 		return false, nil
 	}
-	ours, err := p.lines(ctx, a)
+	ours, err := p.patchLines(ctx, a)
 	if err != nil || ours == "" {
 		return false, err
 	}
-	theirs, err := p.lines(ctx, b)
+	theirs, err := p.patchLines(ctx, b)
 	return ours == theirs, err
 }
 
@@ -120,9 +120,9 @@ func sameButContent(a, b *object.Entry) bool {
 	return tree.ContentEqual(a, &c)
 }
 
-// lines returns the lines of the patch of a changed text, without white space. It returns ""
+// patchLines returns the lines of the patch of a changed text, without white space. It returns ""
 // for another change and for content that is absent.
-func (p *patches) lines(ctx context.Context, c tree.Change) (string, error) {
+func (p *patches) patchLines(ctx context.Context, c tree.Change) (string, error) {
 	var texts [2][]byte
 	for i, e := range []*object.Entry{c.Old, c.New} {
 		if e == nil || e.Type != object.TypeFile || e.Size > tree.MaxText {

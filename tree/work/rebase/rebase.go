@@ -62,7 +62,7 @@ type Result struct {
 func newResult(state operation.State, o commits.StepOptions) *Result {
 	branch, _ := refs.BranchOf(state.Branch)
 	result := &Result{Branch: branch, Old: state.Start, ID: state.Start, stash: state.Stash, o: o}
-	result.o.Unstash = result.unstash
+	result.o.Unstash = result.applyStash
 	return result
 }
 
@@ -89,7 +89,7 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 	if changes != nil && !o.Autostash {
 		return nil, changes
 	}
-	if err := p.list(ctx, o); err != nil {
+	if err := p.listSteps(ctx, o); err != nil {
 		return nil, err
 	}
 
@@ -99,21 +99,21 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 		return result, nil
 	}
 	if changes != nil {
-		if err := p.stash(ctx, o); err != nil {
-			return nil, errors.Join(err, result.withdraw(ctx, r))
+		if err := p.stashChanges(ctx, o); err != nil {
+			return nil, errors.Join(err, result.abortUnmoved(ctx, r))
 		}
 	}
 	result.stash = p.state.Stash
 	done, err := commits.RunSteps(ctx, r, p.state, p.onto, result.o)
-	err = result.end(r, done, err)
+	err = result.completeResult(r, done, err)
 	if err != nil && !result.Ended {
-		err = errors.Join(err, result.withdraw(ctx, r))
+		err = errors.Join(err, result.abortUnmoved(ctx, r))
 	}
 	return result, err
 }
 
-// withdraw aborts a rebase that is recorded, but could not begin to move HEAD.
-func (result *Result) withdraw(ctx context.Context, r *kist.Repository) error {
+// abortUnmoved aborts a rebase that is recorded, but could not begin to move HEAD.
+func (result *Result) abortUnmoved(ctx context.Context, r *kist.Repository) error {
 	state, err := operation.Current(r)
 	if err != nil || !state.Untouched() {
 		return err
@@ -162,11 +162,11 @@ func resume(ctx context.Context, r *kist.Repository, o commits.StepOptions, f fu
 	if done == nil {
 		return nil, err
 	}
-	return result, result.end(r, done, err)
+	return result, result.completeResult(r, done, err)
 }
 
-// end completes a result after steps.
-func (result *Result) end(r *kist.Repository, done *commits.StepsResult, err error) error {
+// completeResult completes a result after steps.
+func (result *Result) completeResult(r *kist.Repository, done *commits.StepsResult, err error) error {
 	result.StepsResult = *done
 	if err != nil && !stage.IsPartial(err) || !result.Stopped.IsZero() {
 		return err
@@ -179,10 +179,10 @@ func (result *Result) end(r *kist.Repository, done *commits.StepsResult, err err
 	return err
 }
 
-// unstash applies the stash of the local changes, even if it has left the list, and drops it.
+// applyStash applies the stash of the local changes, even if it has left the list, and drops it.
 // It publishes the changes that end notes with the new index. If the changes conflict with the new commits,
 // the stash is in the list afterwards.
-func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx)) error {
+func (result *Result) applyStash(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx)) error {
 	list, err := stash.List(r)
 	if err != nil {
 		return err
@@ -247,9 +247,9 @@ type plan struct {
 	fork       object.ID // an earlier commit of the upstream, whose commits are left out; zero: none
 }
 
-// stash puts the local changes aside. It records the rebase before they leave the worktree: after
+// stashChanges puts the local changes aside. It records the rebase before they leave the worktree: after
 // a kill, [Abort] brings them back.
-func (p *plan) stash(ctx context.Context, o Options) error {
+func (p *plan) stashChanges(ctx context.Context, o Options) error {
 	record := func(tx *kist.Tx, id object.ID) {
 		state := p.state
 		state.Stash = id
@@ -310,7 +310,7 @@ func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) 
 		}
 		return p, nil
 	}
-	return p, p.choose(ctx, upstream)
+	return p, p.chooseCommits(ctx, upstream)
 }
 
 // forkPoint returns the best common ancestor of a commit and of all commits that a branch
@@ -377,8 +377,8 @@ func (p *plan) isUpToDate(ctx context.Context, upstream object.ID) (bool, error)
 	return true, nil
 }
 
-// choose finds the commits to repeat, oldest first.
-func (p *plan) choose(ctx context.Context, upstream object.ID) error {
+// chooseCommits finds the commits to repeat, oldest first.
+func (p *plan) chooseCommits(ctx context.Context, upstream object.ID) error {
 	theirs := &patches{r: p.r, at: map[[32]byte][]history.Commit{}}
 	only := func(id object.ID, without []object.ID, visit func(history.Commit) error) error {
 		o := history.Options{Exclude: without, Topo: true}
@@ -393,7 +393,7 @@ func (p *plan) choose(ctx context.Context, upstream object.ID) error {
 		return nil
 	}
 
-	err := only(upstream, []object.ID{p.state.Start}, func(c history.Commit) error { return theirs.add(ctx, c) })
+	err := only(upstream, []object.ID{p.state.Start}, func(c history.Commit) error { return theirs.addCommit(ctx, c) })
 	if err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func (p *plan) choose(ctx context.Context, upstream object.ID) error {
 		without = append(without, p.fork)
 	}
 	err = only(p.state.Start, without, func(c history.Commit) error {
-		has, err := theirs.has(ctx, c)
+		has, err := theirs.hasSame(ctx, c)
 		if has {
 			p.upstreamed = append(p.upstreamed, c.ID)
 		} else {
@@ -415,8 +415,8 @@ func (p *plan) choose(ctx context.Context, upstream object.ID) error {
 	return err
 }
 
-// list makes the list of steps; the user may edit it.
-func (p *plan) list(ctx context.Context, o Options) error {
+// listSteps makes the list of steps; the user may edit it.
+func (p *plan) listSteps(ctx context.Context, o Options) error {
 	if p.upToDate {
 		return nil
 	}
@@ -429,7 +429,7 @@ func (p *plan) list(ctx context.Context, o Options) error {
 		}
 		return nil
 	}
-	text, err := o.EditTodo(ctx, p.todo())
+	text, err := o.EditTodo(ctx, p.todoText())
 	if err != nil {
 		return err
 	}

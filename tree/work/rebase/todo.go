@@ -42,8 +42,8 @@ const todoHelp = `
 # commit. Removing all lines ends the rebase before it begins.
 `
 
-// todo returns the list of steps as the user edits it, in git's format.
-func (p *plan) todo() string {
+// todoText returns the list of steps as the user edits it, in git's format.
+func (p *plan) todoText() string {
 	var text strings.Builder
 	for _, c := range p.commits {
 		fmt.Fprintf(&text, "pick %s %s\n", c.ID.Short(), c.Subject())

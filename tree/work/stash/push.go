@@ -227,7 +227,7 @@ func (p *pusher) chosenTrees(ctx context.Context) (stashed tree.Info, rest objec
 // treeWithChosen returns base with the parts of changes that the user chose.
 func (p *pusher) treeWithChosen(ctx context.Context, base tree.Info, chosen []stage.Chosen) (tree.Info, error) {
 	at := map[string]*object.Entry{}
-	offered := map[string]bool{}
+	onlyIfFilled := map[string]bool{}
 	for _, c := range chosen {
 		e, err := c.Entry(ctx, p.repo, p.objects)
 		if err != nil {
@@ -235,10 +235,10 @@ func (p *pusher) treeWithChosen(ctx context.Context, base tree.Info, chosen []st
 		}
 		at[c.Path] = e
 		for _, dir := range c.Emptied(ctx, e) {
-			at[dir], offered[dir] = nil, true
+			at[dir], onlyIfFilled[dir] = nil, true
 		}
 	}
-	return p.editTree(ctx, base, at, offered)
+	return p.editTree(ctx, base, at, onlyIfFilled)
 }
 
 // areEqual reports whether trees are equal. A time alone is no difference.
@@ -255,7 +255,7 @@ func (p *pusher) areEqual(ctx context.Context, a object.ID, others ...object.ID)
 // only these paths needed.
 func (p *pusher) treeWithPathsFrom(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
 	at := map[string]*object.Entry{} // nil: remove the path
-	offered := map[string]bool{}
+	onlyIfFilled := map[string]bool{}
 	for _, path := range paths {
 		if path == "" {
 			return tree.Stat(ctx, p.objects, from)
@@ -273,29 +273,29 @@ func (p *pusher) treeWithPathsFrom(ctx context.Context, base tree.Info, from obj
 			if e, err := tree.Find(ctx, p.objects, from, dir); err == nil && tree.IsDir(&e) {
 				break
 			}
-			offered[dir] = true
+			onlyIfFilled[dir] = true
 		}
 	}
-	for dir := range offered {
+	for dir := range onlyIfFilled {
 		if _, ok := at[dir]; ok {
-			delete(offered, dir)
+			delete(onlyIfFilled, dir)
 			continue
 		}
 		at[dir] = nil
 	}
-	return p.editTree(ctx, base, at, offered)
+	return p.editTree(ctx, base, at, onlyIfFilled)
 }
 
-// editTree returns base with these entries. Nil removes one; an offered folder stays if it is not
-// empty.
-func (p *pusher) editTree(ctx context.Context, base tree.Info, at map[string]*object.Entry, offered map[string]bool) (tree.Info, error) {
+// editTree returns base with the entries at. A nil entry removes the path. Instead, a folder of
+// onlyIfFilled is kept, or made, if something is in it afterwards.
+func (p *pusher) editTree(ctx context.Context, base tree.Info, at map[string]*object.Entry, onlyIfFilled map[string]bool) (tree.Info, error) {
 	editor := tree.NewEditor(p.objects, base)
 	for _, path := range sortedPaths(at) {
 		var err error
 		switch e := at[path]; {
 		case e != nil:
 			err = editor.Set(ctx, path, *e)
-		case offered[path]:
+		case onlyIfFilled[path]:
 			err = editor.Offer(ctx, path, object.Entry{Type: object.TypeDir, Mode: 0o755})
 		default:
 			err = editor.Remove(ctx, path)

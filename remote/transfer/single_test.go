@@ -47,6 +47,11 @@ func TestSingleWriter(t *testing.T) {
 	if head := transfertest.NewCollector(t, b).Head(); !head.SingleWriter {
 		t.Error("the next root does not require SingleWriter")
 	}
+	if q.Remote.IsEncrypted() {
+		if err := changeKeys(t, q.Remote, nil); err != nil {
+			t.Errorf("change keys: %v", err)
+		}
+	}
 }
 
 // TestUnfit checks that nothing is written to a store after a failed check, until a check

@@ -454,17 +454,8 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 		return nil, err
 	}
 	opened, err := transfer.Open(ctx, backend, o)
-	if create && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) { // 'remote add' has checked the store
-		if err = transfer.CheckFit(Dir(r, m.Name)); err == nil && isEncryptionRequired(r.Options()) {
-			err = rootlog.ErrNotEncrypted // only 'remote add' makes encrypted remotes
-		}
-		if err != nil {
-			backend.Close()
-			return nil, err
-		}
-		if _, err = rootlog.Init(ctx, backend, r.Config().RepositoryID(), r.Config().RemoteChunker(), r.Options().Random); err == nil {
-			opened, err = transfer.Open(ctx, backend, o)
-		}
+	if create && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) {
+		opened, err = makeClear(ctx, r, m, backend, o)
 	}
 	if err != nil {
 		backend.Close()
@@ -475,6 +466,34 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 		return nil, err
 	}
 	return opened, nil
+}
+
+// makeClear makes an empty store a remote in clear, and opens it. 'remote add' has checked the store.
+func makeClear(ctx context.Context, r *kist.Repository, m Remote, backend remote.Backend, o transfer.Options) (*transfer.Remote, error) {
+	if err := transfer.CheckFit(Dir(r, m.Name)); err != nil {
+		return nil, err
+	}
+	if isEncryptionRequired(r.Options()) {
+		return nil, rootlog.ErrNotEncrypted // only 'remote add' makes encrypted remotes
+	}
+	if err := findKey(ctx, o.Sign); err != nil {
+		return nil, err
+	}
+	if _, err := rootlog.Init(ctx, backend, r.Config().RepositoryID(), r.Config().RemoteChunker(), r.Options().Random); err != nil {
+		return nil, err
+	}
+	return transfer.Open(ctx, backend, o)
+}
+
+// findKey returns a [*rootlog.SignError] if the first root has to be signed, and there is no key for that.
+func findKey(ctx context.Context, s rootlog.Signing) error {
+	if !s.All && s.Verifier == nil {
+		return nil
+	}
+	if err := s.Signer.FindKey(ctx); err != nil {
+		return &rootlog.SignError{Seq: 1, Err: err}
+	}
+	return nil
 }
 
 // OpenURL opens the remote at m.URL, a store or a repository, without a repository of our own.

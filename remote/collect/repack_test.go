@@ -69,9 +69,21 @@ func (w *writer) wantTip(b *remotetest.Memory) {
 // name.
 func packsOf(t testing.TB, b *remotetest.Memory) (repacked, others map[string]int64) {
 	t.Helper()
+	r, err := transfertest.OpenTest(t, b, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
 	repacked, others = map[string]int64{}, map[string]int64{}
 	for _, name := range b.Names("packs/") {
 		info, err := b.Stat(t.Context(), name)
+		if err == nil {
+			info.Size, err = remote.PlainSize(t.Context(), r.Backend(), info)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +92,7 @@ func packsOf(t testing.TB, b *remotetest.Memory) (repacked, others map[string]in
 			t.Fatal(err)
 		}
 		is, err := pack.IsRepacked(pack.Info{Name: id, Size: uint32(info.Size)}, func(p []byte, off int64) (int, error) {
-			return b.Get(t.Context(), name, p, off)
+			return r.Backend().Get(t.Context(), name, p, off)
 		})
 		if err != nil {
 			t.Fatal(err)

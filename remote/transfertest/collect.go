@@ -67,7 +67,7 @@ func WantNoGarbage(t testing.TB, b *remotetest.Memory) {
 			needed[f.Name.IndexPath()] = true
 		}
 	}
-	for _, name := range Files(b) {
+	for _, name := range slices.Concat(Files(b), b.Names("keys/")) {
 		if !needed[name] {
 			t.Errorf("%s is garbage", name)
 		}

@@ -298,6 +298,80 @@ func TestGoldenRemote(t *testing.T) {
 	wantGolden(t, s.path("again"), "sent.main")
 }
 
+// TestGoldenEncrypted checks that an encrypted remote of an earlier version, with two epochs and both envelopes, can be
+// cloned by either kind of identity, repaired, pushed to, and collected.
+func TestGoldenEncrypted(t *testing.T) {
+	t.Parallel()
+	s := unpack(t, "encrypted")
+	for name, from := range map[string]string{"identity": filepath.Join(goldenDir, "encrypted.identity"), "classic": "../../remote/keyset/testdata/vector-classic.txt"} {
+		data, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(s.path(name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	s.exits(16, "clone", "crypt", "no-identity")
+	classic := s.with("KIST_IDENTITY=" + s.path("classic"))
+	classic.kist("clone", "crypt", "other")
+	s = s.with("KIST_IDENTITY=" + s.path("identity"))
+	s.kist("clone", "crypt", "clone")
+	c := s.in("clone")
+	c.verify()
+	c.wantHistory(t, "encrypted.log")
+	for _, rev := range []string{"one", "main"} {
+		c.kist("checkout", rev)
+		wantGolden(t, c.dir, "encrypted."+rev)
+	}
+
+	var keys struct {
+		Serial     int
+		Recipients []struct{ Name, Kind string }
+		Epochs     []struct {
+			Files   int
+			Removed []string
+		}
+	}
+	if err := json.Unmarshal([]byte(c.kist("key", "list", "--json", "origin")), &keys); err != nil {
+		t.Fatal(err)
+	}
+	if keys.Serial != 4 || len(keys.Recipients) != 2 || keys.Recipients[1].Kind != "classic" || len(keys.Epochs) != 2 ||
+		keys.Epochs[0].Files == 0 || keys.Epochs[1].Files == 0 || !slices.Equal(keys.Epochs[0].Removed, []string{"old"}) {
+		t.Errorf("the keys are %+v", keys)
+	}
+
+	c.kist("verify", "--remote", "origin", "--read-data")
+	packs, err := filepath.Glob(s.path("crypt/packs/*/*"))
+	if err != nil || len(packs) != 4 {
+		t.Fatalf("packs %q, error %v, want 4 packs", packs, err)
+	}
+	data, err := os.ReadFile(packs[0])
+	if err == nil {
+		data[200] ^= 1
+		err = errors.Join(os.Chmod(packs[0], 0o600), os.WriteFile(packs[0], data, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.exits(11, "verify", "--remote", "origin", "--read-data")
+	c.kist("verify", "--remote", "origin", "--repair")
+
+	c.write(map[string]string{"new": "a file that is added by a later version"})
+	c.kist("add", "-A", ".")
+	c.kist("commit", "-m", "by a later version")
+	c.kist("push")
+	c.kist("remote", "gc", "origin", "--rekey", "--max-waste", "0", "--grace", "0s")
+	c.kist("verify", "--remote", "origin", "--read-data")
+	classic.in("other").kist("pull")
+	classic.in("other").verify()
+	s.kist("clone", "crypt", "again")
+	s.in("again").verify()
+	s.in("again").kist("checkout", "main~1")
+	wantGolden(t, s.path("again"), "encrypted.main")
+}
+
 // wantListed fails the test if ls does not list exactly the paths of a folder.
 func (s *shell) wantListed(rev, dir string) {
 	s.Helper()

@@ -7,8 +7,8 @@
 # version of the format made the committed archives. golden_test.go in cmd/kist checks that later
 # versions read them. So run this only for new repositories, and never replace an archive.
 #
-# Each archive is a tar of a repository's .kist, and of its files if they matter; sent is a tar of
-# a folder remote. Beside it are NAME.log, the output of 'kist log --json', and NAME.REV.gz, the
+# Each archive is a tar of a repository's .kist, and of its files if they matter; sent and
+# encrypted are tars of a folder remote. Beside it are NAME.log, the output of 'kist log --json', and NAME.REV.gz, the
 # files of a revision, one a line: type, permissions, SHA-256 of the content or of a link's target,
 # and path with odd bytes as %XX. full has every kind of entry with full metadata, and full.ls is
 # the output of 'kist ls --json'.
@@ -27,6 +27,7 @@ umask 022
 
 kist=$(realpath "$1")
 alltypes=$(realpath "$(dirname "$0")/../alltypes.sh")
+keys=$(realpath "$(dirname "$0")/../../remote/keyset/testdata")
 out=$(realpath "$2")
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
@@ -310,6 +311,37 @@ sent() {
 	cd .. && archive sent remote
 }
 
+# encrypted: an encrypted remote with two epochs, both envelopes, a removed recipient, and packs with patches. The identity of
+# encrypted.identity and the one of remote/keyset/testdata/vector-classic.txt open it.
+encrypted() {
+	mkdir "$work/encrypted" "$work/home" && cd "$work/encrypted"
+	export HOME=$work/home KIST_IDENTITY=$work/home/identity
+	[ -f "$out/encrypted.identity" ] || kist key new "$out/encrypted.identity"
+	install -m 600 "$out/encrypted.identity" "$KIST_IDENTITY"
+	at 0
+	kist init .
+	mkdir folder
+	lines 400 poem >poem
+	lines 300 neighbour >folder/neighbour
+	kist remote add --encrypted --no-recovery origin "$work/crypt"
+	versions 1 1
+	kist tag one
+	list >"$out/encrypted.one.gz"
+	versions 2 6
+	kist push origin main one
+	kist remote gc origin --repack --grace 0s
+	kist key add origin --name classic "$(grep -o '"classic","recipient":"[^"]*' "$keys/vector.json" | cut -d'"' -f6)"
+	kist key new "$work/home/old" >"$work/home/old.pub"
+	kist key add origin --name old "$work/home/old.pub"
+	kist key remove origin old
+	versions 7 8
+	kist push
+	list >"$out/encrypted.main.gz"
+	kist log --json >"$out/encrypted.log"
+	kist verify --remote origin --read-data
+	cd .. && archive encrypted crypt
+}
+
 # small: the repository that is damaged below. It has two commits, so two volumes with files and
 # two with trees.
 small() {
@@ -405,7 +437,7 @@ if [ $# -gt 2 ]; then
 	for name in "${@:3}"; do (set -e; $name); done
 	exit
 fi
-for name in plain merged big optimised sent small full; do (set -e; $name); done
+for name in plain merged big optimised sent encrypted small full; do (set -e; $name); done
 for name in $(declare -F | sed -n 's/^declare -f d_//p'); do
 	case $name in
 	*index_base) (set -e; damaged big $name) ;;

@@ -142,6 +142,14 @@ func TestHeadRequestsOverCrypt(t *testing.T) {
 			t.Errorf("%d roots behind: %d requests, want at most %d", test.behind, calls, test.most)
 		}
 	}
+
+	// As on a clear remote, and the keyset, and the roots between on the path from root 200 to root 1.
+	path, _ := pathTo(200, 1, func(uint64) bool { return false })
+	before := m.Calls(remotetest.Any)
+	mustHead(t, client(t, m, l), nil)
+	if calls, most := m.Calls(remotetest.Any)-before, 5+len(path); calls > most {
+		t.Errorf("first contact: %d requests, want at most %d", calls, most)
+	}
 }
 
 // fork appends roots to two copies of a remote that has root n, and returns the heads and copies.

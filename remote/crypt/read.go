@@ -17,8 +17,8 @@ import (
 // then costs less than two.
 const nearBegin = 64 << 10
 
-// Get implements [remote.Blobs]. It reads whole segments, in one request; for the first read of a
-// blob, another request reads the header at the same time. Like every reader, it reads once more before
+// Get implements [remote.Blobs]. It reads whole segments, in one request. For the first read of a
+// blob, another request reads the header at the same time, unless a read under way brings it. Like every reader, it reads once more before
 // it reports damage. A read beyond the end checks the padding, and that nothing follows.
 func (s *Store) Get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
 	switch err := remote.CheckName(name); {
@@ -199,6 +199,13 @@ func (r *reading) read(ctx context.Context, p []byte, off int64) (int, error) {
 func (r *reading) begin(ctx context.Context, p []byte, off int64) error {
 	t := typeOf(r.name)
 	size := headerSizeOf(t)
+	var brought <-chan struct{} // closed once another read has brought the header, or failed; nil: this read brings it
+	if r.blob == nil {
+		var end func()
+		if brought, end = r.s.headers.begin(r.name); end != nil {
+			defer end()
+		}
+	}
 	switch {
 	case r.blob != nil && off >= segmentSize:
 		return nil
@@ -217,17 +224,29 @@ func (r *reading) begin(ctx context.Context, p []byte, off int64) error {
 
 	first, last := off/segmentSize, (off+int64(len(p))-1)/segmentSize
 	group, gctx := errgroup.WithContext(ctx)
-	header := make([]byte, size)
-	group.Go(func() error {
-		n, err := r.s.b.Get(gctx, r.name, header, 0)
-		header = header[:max(n, 0)]
-		return err
-	})
+	group.Go(func() error { return r.bringHeader(gctx, brought) })
 	group.Go(func() error { return r.fetch(gctx, size+first*storedSegment, size+(last+1)*storedSegment+1) })
-	if err := group.Wait(); err != nil {
+	return group.Wait()
+}
+
+// bringHeader makes the header known, by a request of its own unless another read brings it.
+func (r *reading) bringHeader(ctx context.Context, brought <-chan struct{}) error {
+	if brought != nil {
+		select {
+		case <-brought:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if r.blob = r.s.headers.get(r.name); r.blob != nil {
+			return nil
+		}
+	}
+	header := make([]byte, headerSizeOf(typeOf(r.name)))
+	n, err := r.s.b.Get(ctx, r.name, header, 0)
+	if err != nil {
 		return err
 	}
-	r.header = header
+	r.header = header[:n]
 	return r.openHeader(ctx)
 }
 
@@ -362,9 +381,31 @@ const maxHeaders = 2048
 
 // headers keeps authenticated headers by the names of blobs.
 type headers struct {
-	mu     sync.Mutex
-	recent map[string]*blob
-	older  map[string]*blob
+	mu      sync.Mutex
+	recent  map[string]*blob
+	older   map[string]*blob
+	reading map[string]chan struct{} // closed when the read that brings the header ends
+}
+
+// begin notes that a read brings a header, until the caller calls end. If another read does so already, end is nil, and
+// brought is closed when that has the header or has failed.
+func (h *headers) begin(name string) (brought <-chan struct{}, end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if under := h.reading[name]; under != nil {
+		return under, nil
+	}
+	if h.reading == nil {
+		h.reading = map[string]chan struct{}{}
+	}
+	done := make(chan struct{})
+	h.reading[name] = done
+	return nil, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.reading, name)
+		close(done)
+	}
 }
 
 func (h *headers) get(name string) *blob {

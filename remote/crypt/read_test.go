@@ -2,10 +2,13 @@ package crypt
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
@@ -74,6 +77,63 @@ func TestRequests(t *testing.T) {
 		}
 		if got := int(m.Bytes(remotetest.Get)) - n; got > c.more {
 			t.Errorf("%s: %d bytes more than wanted, at most %d are due", c.what, got, c.more)
+		}
+	}
+}
+
+// meetingStore is a store in which a read at the beginning of a blob waits until another read has reached the store.
+type meetingStore struct {
+	*remotetest.Memory
+	began, met chan struct{}
+	fault      error // of the read at the beginning
+}
+
+func (m *meetingStore) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if off > 0 {
+		close(m.met)
+		return m.Memory.Get(ctx, name, p, off)
+	}
+	select {
+	case <-m.began: // a later read of the header
+		return m.Memory.Get(ctx, name, p, off)
+	default:
+	}
+	close(m.began)
+	<-m.met
+	if m.fault != nil {
+		return 0, m.fault
+	}
+	return m.Memory.Get(ctx, name, p, off)
+}
+
+// Of two first reads of a blob at once, one brings the header for both. If it fails, the other reads the header itself.
+func TestHeaderIsReadOnce(t *testing.T) {
+	for _, test := range []struct {
+		fault    error
+		requests int
+	}{{nil, 2}, {&remote.Error{Op: "get", Kind: remote.ErrPermission}, 2}} {
+		m := &meetingStore{remotetest.NewMemory(), make(chan struct{}), make(chan struct{}), test.fault}
+		s := New(m, Options{Keys: testKeys(t, 1)})
+		data := sample(1, 1<<20)
+		put(t, s, packName, data)
+		m.ResetCounts()
+
+		ended := make(chan error)
+		go func() {
+			p := make([]byte, 500_000)
+			_, err := s.Get(t.Context(), packName, p, 0)
+			ended <- err
+		}()
+		<-m.began
+		p := make([]byte, 500_000)
+		if n, err := s.Get(t.Context(), packName, p, 500_000); err != nil || !bytes.Equal(p[:n], data[500_000:1_000_000]) {
+			t.Errorf("the other read: %d bytes, %v", n, err)
+		}
+		if err := <-ended; !errors.Is(err, test.fault) {
+			t.Errorf("the read at the beginning: %v, want %v", err, test.fault)
+		}
+		if got := m.Calls(remotetest.Any); got != test.requests {
+			t.Errorf("%d requests reached the store, want %d", got, test.requests)
 		}
 	}
 }

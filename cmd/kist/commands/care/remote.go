@@ -169,9 +169,10 @@ clones heed it. With 30d,governance some users can end locks early.
 'kist help immutable' has more.
 
 With --encrypted, everything is encrypted before it leaves this machine. Its
-recipients can read it: you, by an identity that kist makes if you have none;
-the keys of --recipient; with --passphrase, whoever knows that; and the recovery
-key, which is shown once, for a sheet of paper. The place has to be empty.
+recipients can read it: you, by your identities; the keys of --recipient; with
+--passphrase, whoever knows that; and the recovery key, which is shown once, for
+a sheet of paper. If you have no identity and name no recipient, kist makes you
+an identity. The place has to be empty.
 'kist help encrypt' has more.
 
 URL may be the folder of another repository. That can be fetched from, and not

@@ -91,7 +91,9 @@ func Check(ctx context.Context, r *transfer.Remote, o CheckOptions, report func(
 		if err != nil {
 			return Checked{}, err
 		}
-		c := &checker{r: r, options: o, snap: snap, foundInPack: map[object.Key]bool{}}
+		c := &checker{r: r, options: o, snap: snap, reached: newEntrySet(), confirmed: newEntrySet(), absent: map[object.Key]bool{}}
+		c.reached.addFiles(snap)
+		c.confirmed.addFiles(snap)
 		c.values = pack.NewValues(c.readPack, transfer.BaseBlock)
 		if err := c.checkAll(ctx); err != nil {
 			return c.totals, err
@@ -115,13 +117,15 @@ func Check(ctx context.Context, r *transfer.Remote, o CheckOptions, report func(
 
 // checker is a check under way.
 type checker struct {
-	r           *transfer.Remote
-	options     CheckOptions
-	snap        *transfer.Snapshot
-	foundInPack map[object.Key]bool // whether the object was found where it must be
-	values      *pack.Values        // objects that are read from packs
+	r       *transfer.Remote
+	options CheckOptions
+	snap    *transfer.Snapshot
+	values  *pack.Values        // objects that are read from packs
+	reached *entrySet           // entries of the objects that refs reach
+	absent  map[object.Key]bool // objects that refs reach and that have no entry
 
 	mu         sync.Mutex // guards the following
+	confirmed  *entrySet  // the entries in reached whose objects lie where the entries say
 	totals     Checked
 	problems   []Problem
 	hasMissing bool // something is missing

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -23,69 +24,65 @@ func (c *checker) checkReachable(ctx context.Context) error {
 	}
 
 	defer nodes.Close()
-	var front []object.Key
+	var front []pack.Entry
 	for name, key := range c.snap.State.Refs {
 		if err := refs.CheckName(name); err != nil {
 			c.addProblem(Problem{Key: key, Err: err})
 		}
 		if !key.Kind.IsNode() {
 			c.addProblem(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
-		} else if c.addReached(key) {
-			front = append(front, key)
+		} else if front, err = c.addReached(front, key); err != nil {
+			return err
 		}
 	}
 
 	for _, id := range c.snap.Records.Holds() {
-		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.addReached(key) {
-			front = append(front, key)
+		if front, err = c.addReached(front, object.Key{Kind: object.KindCommit, ID: id}); err != nil {
+			return err
 		}
 	}
 
-	err = graph.Batches(ctx, front, transfer.BatchSize, func(batch []object.Key) (next []object.Key, err error) {
+	return graph.Batches(ctx, front, transfer.BatchSize, func(batch []pack.Entry) (next []pack.Entry, err error) {
 		links, err := c.readNodes(ctx, nodes, batch)
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range links {
-			if !c.addReached(key) {
-				continue
+		for i := range links {
+			for _, key := range links[i] {
+				if next, err = c.addReached(next, key); err != nil {
+					return nil, err
+				}
 			}
-			if key.Kind.IsNode() {
-				next = append(next, key)
-				continue
-			}
-			_, err := c.snap.Locate(key)
-			if err := c.addIfDamage("", key, err); err != nil {
-				return nil, err
-			}
+			links[i] = nil
 		}
 		return next, nil
 	})
-	c.totals.Objects = int64(len(c.foundInPack))
-	return err
 }
 
-// addReached notes an object as reachable, and reports whether it is the first time.
-func (c *checker) addReached(key object.Key) (first bool) {
-	_, known := c.foundInPack[key]
-	if !known {
-		c.foundInPack[key] = false
+// addReached notes an object as reachable. If it is a node, and new, it appends the entry to next.
+// It reports an object that is in no live pack.
+func (c *checker) addReached(next []pack.Entry, key object.Key) ([]pack.Entry, error) {
+	if c.absent[key] {
+		return next, nil
 	}
-	return !known
+	p, err := c.snap.Locate(key)
+	if err != nil {
+		c.absent[key] = true
+		c.totals.Objects++
+		return next, c.addIfDamage("", key, err)
+	}
+	if !c.reached.add(p) {
+		return next, nil
+	}
+	c.totals.Objects++
+	if key.Kind.IsNode() {
+		next = append(next, p.Entry)
+	}
+	return next, nil
 }
 
-// readNodes reads nodes and returns the links of all of them.
-func (c *checker) readNodes(ctx context.Context, nodes *transfer.NodePacks, batch []object.Key) ([]object.Key, error) {
-	var entries []pack.Entry
-	for _, key := range batch {
-		p, err := c.snap.Locate(key)
-		if err == nil {
-			entries = append(entries, p.Entry)
-		} else if err := c.addIfDamage("", key, err); err != nil {
-			return nil, err
-		}
-	}
-
+// readNodes reads nodes and returns the links of each.
+func (c *checker) readNodes(ctx context.Context, nodes *transfer.NodePacks, entries []pack.Entry) ([][]object.Key, error) {
 	nodes.LoadValues(ctx, entries)
 	lists := make([][]object.Key, len(entries))
 	err := transfer.Parallel(ctx, c.r.Options().Jobs, len(entries), func(ctx context.Context, i int) error {
@@ -106,7 +103,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *transfer.NodePacks, batc
 		lists[i] = c.requiredLinks(e.Key, lists[i])
 		return err
 	})
-	return slices.Concat(lists...), err
+	return lists, err
 }
 
 // requiredLinks returns the links of a node that lead to required objects.
@@ -164,20 +161,19 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 
 	// The remaining objects are not where the indexes say, or the pack's own index is
 	// damaged.
-	for key, found := range c.foundInPack {
-		e, ok, err := c.snap.Find(key)
-		if err != nil || !ok || found || left[e.Pack.Name] {
+	for e, err := range c.unconfirmed() {
+		if err != nil || left[e.Pack.Name] {
 			continue // it was reported, or is not to be read
 		}
 		if bad[e.Pack.Name.Path()] {
-			err = transfer.CorruptAt(e.Entry, errors.New("the pack is missing, or has another size"))
+			err = transfer.CorruptAt(e, errors.New("the pack is missing, or has another size"))
 		} else {
-			_, err = c.snap.ReadObject(ctx, e.Entry)
+			_, err = c.snap.ReadObject(ctx, e)
 		}
-		if err == nil || c.isReported(e.Entry) {
+		if err == nil || c.isReported(e) {
 			continue
 		}
-		if err := c.addIfDamage("", key, err); err != nil {
+		if err := c.addIfDamage("", e.Key, err); err != nil {
 			return err
 		}
 	}
@@ -253,18 +249,37 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 			return c.addIfDamage("", e.Key, ferr)
 		}
 		if err == nil && ok && at.Entry == e {
-			c.confirmPlace(e.Key)
+			c.confirmPlace(at)
 		}
 	}
 	return nil
 }
 
-// confirmPlace notes that a reachable object lies where the indexes say.
-func (c *checker) confirmPlace(key object.Key) {
+// confirmPlace notes that an object lies where the indexes say.
+func (c *checker) confirmPlace(p transfer.Place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.foundInPack[key]; ok {
-		c.foundInPack[key] = true
+	c.confirmed.add(p)
+}
+
+// unconfirmed yields the entries of reachable objects that were not confirmed.
+func (c *checker) unconfirmed() iter.Seq2[pack.Entry, error] {
+	return func(yield func(pack.Entry, error) bool) {
+		for key := range c.reached.inline {
+			if p, _, err := c.snap.Find(key); !c.confirmed.inline[key] && !yield(p.Entry, err) {
+				return
+			}
+		}
+		for i, f := range c.snap.State.Indexes {
+			for n := range c.reached.files[f.Name].All() {
+				if c.confirmed.files[f.Name].Has(n) {
+					continue
+				}
+				if e, err := c.snap.Indexes[i].At(n); !yield(e, err) {
+					return
+				}
+			}
+		}
 	}
 }
 

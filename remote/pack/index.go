@@ -167,6 +167,15 @@ func (x *Index) Search(key object.Key) (Entry, int, error) {
 	return e, rec.Index, nil
 }
 
+// At returns entry i in the order of All, from 0 on. The error matches [ErrDamaged].
+func (x *Index) At(i int) (Entry, error) {
+	rec, err := x.keys.At(i)
+	if err != nil {
+		return Entry{}, damageIn(Name{}, "index", err)
+	}
+	return x.entryOf(rec)
+}
+
 // entryOf returns the entry of a record.
 func (x *Index) entryOf(rec keys.Record) (Entry, error) { return entryIn(x.packs, rec) }
 

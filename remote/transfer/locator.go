@@ -316,17 +316,25 @@ func (l *Locator) Get(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 // Missing implements [object.Reader].
-func (l *Locator) Missing(ctx context.Context, keys []object.Key) (missing []object.Key, err error) {
+func (l *Locator) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	_, missing, err := l.FindAll(ctx, keys)
+	return missing, err
+}
+
+// FindAll returns the entries of the objects of keys that are in live packs, and the others. Keys may have any order.
+func (l *Locator) FindAll(ctx context.Context, keys []object.Key) (entries []pack.Entry, missing []object.Key, err error) {
 	found, err := l.locateAny(ctx, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, key := range keys {
-		if _, ok := found[key]; !ok {
+		if e, ok := found[key]; ok {
+			entries = append(entries, e)
+		} else {
 			missing = append(missing, key)
 		}
 	}
-	return missing, nil
+	return entries, missing, nil
 }
 
 // EntriesOf returns the entries of an object in all live packs.

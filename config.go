@@ -219,7 +219,7 @@ func (c *Config) Values(key string) []string {
 }
 
 // Lookup returns the values of a dotted key and their source.
-func (c *Config) Lookup(key string) ([]string, Source) {
+func (c *Config) Lookup(key string) ([]string, SettingSource) {
 	return lookup(c.user, c, key)
 }
 

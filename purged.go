@@ -130,7 +130,7 @@ type loadedPurges struct {
 
 // View returns the purges. A nil view has none.
 func (p *Purges) View() (*record.Effects, error) {
-	info, err := disk.Stat(filepath.Join(p.dir, record.File))
+	info, err := disk.Stat(filepath.Join(p.dir, record.FileName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -194,12 +194,12 @@ func texts(value any) (values []string) {
 	return values
 }
 
-// Source is the place that a setting is from.
-type Source int
+// SettingSource is the place that a setting is from.
+type SettingSource int
 
 // The sources. A later one overrides an earlier one.
 const (
-	FromUser Source = iota
+	FromUser SettingSource = iota
 	FromRepository
 	FromCommandLine
 )
@@ -208,7 +208,7 @@ const (
 type Setting struct {
 	Key    string
 	Values []string
-	Source Source
+	Source SettingSource
 
 	Ignored bool // the key does not count in this source
 }
@@ -228,7 +228,7 @@ func Settings(user *UserConfig, repo *Config) (list []Setting) {
 // layer is the settings of one source.
 type layer struct {
 	settings settings
-	source   Source
+	source   SettingSource
 }
 
 func (l layer) scope() Scope {
@@ -253,7 +253,7 @@ func layers(user *UserConfig, repo *Config) (list []layer) {
 }
 
 // lookup returns the values of a dotted key in the strongest source that has it.
-func lookup(user *UserConfig, repo *Config, key string) ([]string, Source) {
+func lookup(user *UserConfig, repo *Config, key string) ([]string, SettingSource) {
 	parts := splitKey(key)
 	k, known := findKey(parts)
 	for _, l := range slices.Backward(layers(user, repo)) {

@@ -43,10 +43,10 @@ func checkHomePath(path string) error {
 
 // Signing says how commits, tags and roots are signed.
 type Signing struct {
-	Keys    sshsig.Keys // the places of the user's keys
-	Key     string      // in place of [KeySignKey]
-	Commits *bool       // in place of [KeySignCommits]
-	Tags    *bool       // in place of [KeySignTags]
+	Keys    sshsig.KeySources // the places of the user's keys
+	Key     string            // in place of [KeySignKey]
+	Commits *bool             // in place of [KeySignCommits]
+	Tags    *bool             // in place of [KeySignTags]
 
 	// Allowed returns the signers that the user trusts, for remotes whose roots must be signed. Nil: nobody is trusted.
 	Allowed func() (*sshsig.AllowedSigners, error)

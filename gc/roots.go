@@ -134,7 +134,7 @@ func (f *rootFinder) addRoot(name string, kind object.Kind, id object.ID) {
 
 // findTags returns the tags among names. It looks all of them up at once, because the store
 // lists its volumes once more before it reports a missing object.
-func (f *rootFinder) findTags(ctx context.Context, names []refs.Root) map[object.Key]bool {
+func (f *rootFinder) findTags(ctx context.Context, names []refs.NamedObject) map[object.Key]bool {
 	tags := map[object.Key]bool{}
 	for _, name := range names {
 		tags[object.Key{Kind: object.KindTag, ID: name.ID}] = true
@@ -157,7 +157,7 @@ func (f *rootFinder) findTags(ctx context.Context, names []refs.Root) map[object
 }
 
 // addName adds the commit or tag that a file names.
-func (f *rootFinder) addName(ctx context.Context, name refs.Root, tags map[object.Key]bool) {
+func (f *rootFinder) addName(ctx context.Context, name refs.NamedObject, tags map[object.Key]bool) {
 	if f.records.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
 		return
 	}

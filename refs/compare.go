@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// ErrLost is matched by the error for a ref that is missing, although its log is
+	// ErrRefMissing is matched by the error for a ref that is missing, although its log is
 	// here and does not end with a deletion.
-	ErrLost = errors.New("missing, its log says that it is at")
+	ErrRefMissing = errors.New("missing, its log says that it is at")
 
 	// ErrCut is matched by the error for a log that does not lead to the present value of
 	// its ref. Its last lines, or all of them, are lost. So is a line of the stash's log if the
@@ -75,7 +75,7 @@ func compareLog(found map[string]fileContent, name string) error {
 	case at.IsZero() && (newest == nil || newest.New.IsZero() || name == "HEAD"):
 		return nil // the branch has no commit yet, or its own log shows the loss
 	case at.IsZero():
-		return Damaged(name, fmt.Errorf("%w %s", ErrLost, newest.New))
+		return Damaged(name, fmt.Errorf("%w %s", ErrRefMissing, newest.New))
 	case !exists:
 		return Damaged("logs/"+name, fmt.Errorf("%w: there is no log", ErrCut))
 	case newest == nil:

@@ -38,7 +38,7 @@ func TestRootsNamesLosses(t *testing.T) {
 			t.Fatal(err)
 		}
 		var damage *object.DamageError
-		if _, err := s.Roots(ctx); !errors.Is(err, ErrLost) || !errors.As(err, &damage) || damage.Name != name {
+		if _, err := s.Roots(ctx); !errors.Is(err, ErrRefMissing) || !errors.As(err, &damage) || damage.Name != name {
 			t.Errorf("%s is gone: %v, want ErrLost", name, err)
 		}
 		s.spoil(t, name, text)

@@ -219,7 +219,7 @@ func TestRoots(t *testing.T) {
 	s.spoil(t, "refs/heads/odd name~", id(8).String()+"\n") // a copy that the user made
 	s.spoil(t, "logs/refs/heads/gone", string(encodeEntry(LogEntry{Old: id(9), New: id(10)})))
 	roots, err := s.Roots(ctx)
-	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "refs/heads/gone") {
+	if !errors.Is(err, ErrRefMissing) || !strings.Contains(err.Error(), "refs/heads/gone") {
 		t.Fatalf("a log without its branch: %v, want ErrLost", err)
 	}
 

@@ -119,8 +119,8 @@ func (s *Store) List(prefix string) ([]Ref, error) {
 	return refs, errors.Join(errs...)
 }
 
-// Root is a commit or tag object that a file of this package names.
-type Root struct {
+// NamedObject is a commit or tag object that a file of this package names.
+type NamedObject struct {
 	ID   object.ID
 	File string // below the .kist folder, as in "refs/heads/main" or "logs/HEAD"
 }
@@ -130,14 +130,14 @@ type Root struct {
 // name. It reads all of them at one moment, because it excludes writers. After
 // an error it still returns all readable IDs; a caller that removes objects
 // must then stop. A ref that does not match its log is also an error: see
-// [ErrLost] and [ErrCut].
-func (s *Store) Roots(ctx context.Context) ([]Root, error) {
+// [ErrRefMissing] and [ErrCut].
+func (s *Store) Roots(ctx context.Context) ([]NamedObject, error) {
 	return s.RootsWith(ctx, nil)
 }
 
 // RootsWith is Roots without the log entries for which keep returns false, given the name
 // of the log, see [Store.ExpireLog]. If keep is nil, all entries count.
-func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry) bool) ([]Root, error) {
+func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry) bool) ([]NamedObject, error) {
 	unlock, err := s.lockOut(ctx)
 	if err != nil {
 		return nil, err
@@ -174,13 +174,13 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 		return nil
 	})
 
-	var roots []Root
+	var roots []NamedObject
 	known := make(map[string]fileContent, len(files))
 	for i, c := range found {
 		c.damaged = errs[i] != nil
 		known[files[i]] = c
 		for _, id := range c.ids {
-			roots = append(roots, Root{ID: id, File: files[i]})
+			roots = append(roots, NamedObject{ID: id, File: files[i]})
 		}
 	}
 

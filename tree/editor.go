@@ -23,7 +23,7 @@ type Editor struct {
 }
 
 // NewEditor returns an editor of the directory base; a zero ID means an empty
-// directory. The totals of the result start from those of base ([Stat]).
+// directory. The totals of the result start from those of base ([ReadInfo]).
 func NewEditor(rw object.ReadWriter, base Info) *Editor {
 	return &Editor{rw: rw, base: base}
 }

@@ -19,7 +19,7 @@ type MergeOptions struct {
 
 	// Favor is the side that wins each conflict of content: with its lines, or with its full
 	// content if a file is not text.
-	Favor Side
+	Favor MergeSide
 
 	// Directories is the effect of renamed directories.
 	Directories DirectoryRenames
@@ -29,14 +29,14 @@ type MergeOptions struct {
 	Split SplitFunc
 }
 
-// Side is one of the two sides of a merge.
-type Side uint8
+// MergeSide is one of the two sides of a merge.
+type MergeSide uint8
 
 // The sides of a merge.
 const (
-	NoSide Side = iota
-	Ours        // HEAD's version
-	Theirs      // the merged commit's version
+	NoSide MergeSide = iota
+	Ours             // HEAD's version
+	Theirs           // the merged commit's version
 )
 
 // ConflictKind is the way in which two sides disagree about a path.
@@ -219,7 +219,7 @@ func (m *merger) statTree(ctx context.Context, root object.ID) (Info, error) {
 	if root.IsZero() {
 		return NewEditor(m.rw, Info{}).Finish(ctx)
 	}
-	return Stat(ctx, m.rw, root)
+	return ReadInfo(ctx, m.rw, root)
 }
 
 // overDir is an entry of theirs that replaces a directory.

@@ -52,20 +52,20 @@ func SplitLines(text []byte) []string {
 
 // TextOptions select how two texts are compared.
 type TextOptions struct {
-	Context int   // the number of unchanged lines around each change
-	Space   Space // white space that does not count
-	Blank   bool  // changes of blank lines alone do not count
+	Context int       // the number of unchanged lines around each change
+	Space   SpaceRule // white space that does not count
+	Blank   bool      // changes of blank lines alone do not count
 }
 
-// Space is a rule for white space in a comparison of lines.
-type Space uint8
+// SpaceRule is a rule for white space in a comparison of lines.
+type SpaceRule uint8
 
 // The rules. Each ignores more than the one before.
 const (
-	ExactSpace   Space = iota
-	SpaceAtEnd         // ignore white space at the end of lines
-	SpaceAmount        // also take any run of white space for one space
-	WithoutSpace       // ignore all white space
+	ExactSpace   SpaceRule = iota
+	SpaceAtEnd             // ignore white space at the end of lines
+	SpaceAmount            // also take any run of white space for one space
+	WithoutSpace           // ignore all white space
 )
 
 // blanks are the bytes that count as white space.
@@ -339,7 +339,7 @@ func MergeText(base, ours, theirs []byte, labels Labels) (merged []byte, conflic
 
 // mergeText is [MergeText] of base, ours and theirs. If favor is not NoSide, lines that
 // conflict are those of that side.
-func mergeText(texts [3][]byte, labels Labels, favor Side) (merged []byte, conflicts bool) {
+func mergeText(texts [3][]byte, labels Labels, favor MergeSide) (merged []byte, conflicts bool) {
 	numbers := symbols[string]{}
 	m := textMerge{base: SplitLines(texts[0]), ours: SplitLines(texts[1]), theirs: SplitLines(texts[2])}
 	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
@@ -349,7 +349,7 @@ func mergeText(texts [3][]byte, labels Labels, favor Side) (merged []byte, confl
 	if favor != NoSide {
 		for i := range m.spans {
 			if m.spans[i].from == conflicting {
-				m.spans[i].from = map[Side]spanOrigin{Ours: fromOurs, Theirs: fromTheirs}[favor]
+				m.spans[i].from = map[MergeSide]spanOrigin{Ours: fromOurs, Theirs: fromTheirs}[favor]
 			}
 		}
 	}

@@ -121,7 +121,7 @@ func (w *treeWalk) nextEntry(ctx context.Context) (path string, e object.Entry, 
 // [ErrNotDir] if a parent is no directory.
 func Find(ctx context.Context, r object.Reader, root object.ID, path string) (object.Entry, error) {
 	if path == "" {
-		info, err := Stat(ctx, r, root)
+		info, err := ReadInfo(ctx, r, root)
 		if err != nil {
 			return object.Entry{}, err
 		}
@@ -163,10 +163,10 @@ type Info struct {
 // Key returns the key of the root node.
 func (i Info) Key() object.Key { return treeKey(i.ID) }
 
-// Stat returns a directory with its totals. It reads only the directory
+// ReadInfo returns a directory with its totals. It reads only the directory
 // itself: the entries of subdirectories have their totals. Nodes that r passes
 // over do not count.
-func Stat(ctx context.Context, r object.Reader, root object.ID) (Info, error) {
+func ReadInfo(ctx context.Context, r object.Reader, root object.ID) (Info, error) {
 	info := Info{ID: root}
 	for e, err := range object.Entries(ctx, r, root) {
 		if object.PassOver(r, "", treeKey(root), err) {

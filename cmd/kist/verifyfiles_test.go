@@ -168,7 +168,7 @@ var notInFull = []string{
 }
 
 // checkNamed flips, cuts and removes a file, and puts it back each time.
-func checkNamed(t *testing.T, root, file string, entry *repair.File) {
+func checkNamed(t *testing.T, root, file string, entry *repair.KnownFiles) {
 	path := filepath.Join(root, ".kist", file)
 	intact, err := os.ReadFile(path)
 	if err != nil {

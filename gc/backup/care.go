@@ -73,19 +73,19 @@ func (b *run) collectRemote(ctx context.Context) (did bool, err error) {
 	return true, nil
 }
 
-// DamageError means that a check found damage.
-type DamageError struct {
+// CheckDamageError means that a check found damage.
+type CheckDamageError struct {
 	Remote string  // empty: the damage is here
 	Found  []error // [collect.Problem] of a remote, and else [volume.Problem]
 }
 
-func (e *DamageError) Error() string {
+func (e *CheckDamageError) Error() string {
 	return fmt.Sprintf("%d things are damaged or missing", len(e.Found))
 }
 
 // noteChecked is the error of a check. Without damage, it notes in a file where the next check
 // begins. With damage, that one begins at the same place.
-func (e *DamageError) noteChecked(file, next string) error {
+func (e *CheckDamageError) noteChecked(file, next string) error {
 	if len(e.Found) > 0 {
 		return e
 	}
@@ -94,7 +94,7 @@ func (e *DamageError) noteChecked(file, next string) error {
 
 // checkRemote reads back the next packs of a remote.
 func (b *run) checkRemote(ctx context.Context) (did bool, err error) {
-	found := &DamageError{Remote: b.Report.Remote}
+	found := &CheckDamageError{Remote: b.Report.Remote}
 	opened, err := registry.OpenNamed(ctx, b.repo, found.Remote)
 	if err != nil {
 		return false, err
@@ -124,7 +124,7 @@ func (b *run) checkLocal(ctx context.Context) (did bool, err error) {
 	progress, end := b.beginProgress(StepCheck)
 	defer end()
 
-	found := &DamageError{}
+	found := &CheckDamageError{}
 	done, err := b.repo.Objects().Check(ctx, volume.CheckOptions{
 		ReadData: true, Subset: subset, Progress: func(done volume.Checked) { read(progress, done.Bytes) },
 	}, func(problem volume.Problem) { found.Found = append(found.Found, problem) })

@@ -20,14 +20,14 @@ import (
 const minPurgeDigits = 4
 
 // Target adds a content to purge.
-func (w *Walk) Target(key object.Key) {
+func (w *HistorySearch) Target(key object.Key) {
 	if w.Targets[key] == nil {
 		w.Targets[key] = &Content{Key: key}
 	}
 }
 
 // findPath makes the content of a path, and of all paths below it, targets.
-func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
+func (w *HistorySearch) findPath(ctx context.Context, p *Plan, at Path) error {
 	commits := w.commits
 	if !p.O.AllHistory {
 		id, c, err := w.r.ReadCommit(ctx, cmp.Or(at.Rev, "HEAD"))
@@ -70,7 +70,7 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 
 // targetContent makes the content of a file a target. Inline content cannot be purged
 // and is listed in p.Inline.
-func (w *Walk) targetContent(p *Plan, path string, e *object.Entry, commit object.ID) {
+func (w *HistorySearch) targetContent(p *Plan, path string, e *object.Entry, commit object.ID) {
 	switch {
 	case e.Type == object.TypeDir:
 	case !e.Content.IsZero():
@@ -91,7 +91,7 @@ func InlineContent(e *object.Entry) string {
 
 // findID returns the content whose ID begins with digits: it is here, was
 // purged before, or is in some commit.
-func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
+func (w *HistorySearch) findID(ctx context.Context, digits string) (object.Key, error) {
 	digits = strings.ToLower(digits)
 	if !object.IsHex(digits) || len(digits) < minPurgeDigits || len(digits) > 64 {
 		return object.Key{}, fmt.Errorf("%q is no ID: it has 4 to 64 digits from 0 to f", digits)
@@ -141,7 +141,7 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 }
 
 // eachContent calls each for the contents of all files in all commits.
-func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
+func (w *HistorySearch) eachContent(ctx context.Context, each func(object.Key)) error {
 	into := firstVisits()
 	for _, c := range w.commits {
 		err := w.eachFile(ctx, c, into, func(_ string, e *object.Entry) {
@@ -159,7 +159,7 @@ func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
 // HistoryFiles calls each with the path of every file in the commits that
 // [NewPlan] searches, sometimes more than once.
 func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string)) error {
-	w := NewWalk(r)
+	w := NewHistorySearch(r)
 	if err := w.findCommits(ctx); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type Plan struct {
 	Freed, Shared int64
 
 	O       Options
-	Walk    *Walk
+	Walk    *HistorySearch
 	Inlines map[string]bool // the contents of Inline
 }
 
@@ -76,7 +76,7 @@ const maxPurgeCommits = 100
 // [kist.ErrNoMatch] if a path does not exist, and [object.ErrNotFound] if an
 // ID does not.
 func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) {
-	w := NewWalk(r)
+	w := NewHistorySearch(r)
 	if err := w.findCommits(ctx); err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Walk searches all of history for contents. It reads each tree node and
+// HistorySearch searches all of history for contents. It reads each tree node and
 // manifest once, and folders with targets once more for each commit.
-type Walk struct {
+type HistorySearch struct {
 	r       *kist.Repository
 	here    *localReader
 	commits []history.Commit // newest first
@@ -52,7 +52,7 @@ func (h *localReader) PassOver(_ string, key object.Key, err error) bool {
 }
 
 // setCommit sets the present commit.
-func (w *Walk) setCommit(commit object.ID) { _, w.here.expired = w.Records.Expired(commit) }
+func (w *HistorySearch) setCommit(commit object.ID) { _, w.here.expired = w.Records.Expired(commit) }
 
 // usePlace is a path in a list of uses.
 type usePlace struct {
@@ -60,16 +60,16 @@ type usePlace struct {
 	path string
 }
 
-// NewWalk returns a Walk without targets.
-func NewWalk(r *kist.Repository) *Walk {
-	return &Walk{
+// NewHistorySearch returns a search without targets.
+func NewHistorySearch(r *kist.Repository) *HistorySearch {
+	return &HistorySearch{
 		r: r, here: &localReader{Store: r.Objects()}, Targets: map[object.Key]*Content{}, parts: map[object.Key]bool{},
 		lists: map[object.Key][]object.Key{}, holds: map[object.ID]bool{}, places: map[usePlace]int{},
 	}
 }
 
 // findCommits finds all reachable commits with present content.
-func (w *Walk) findCommits(ctx context.Context) error {
+func (w *HistorySearch) findCommits(ctx context.Context) error {
 	records, err := w.r.RecordView()
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (w *Walk) findCommits(ctx context.Context) error {
 }
 
 // findUses finds the uses of targets, and other contents that share their parts.
-func (w *Walk) findUses(ctx context.Context) error {
+func (w *HistorySearch) findUses(ctx context.Context) error {
 	err := graph.Walk(ctx, map[object.Key]bool{}, slices.Collect(maps.Keys(w.Targets)), func(part object.Key) ([]object.Key, error) {
 		w.parts[part] = false
 		return w.presentLinks(ctx, part)
@@ -149,7 +149,7 @@ func (w *Walk) findUses(ctx context.Context) error {
 
 // heldBy returns the holds in records that block the purge: the held commit,
 // or an ancestor whose content has not expired, has a target.
-func (w *Walk) heldBy(ctx context.Context, records *record.Effects) ([]record.Record, error) {
+func (w *HistorySearch) heldBy(ctx context.Context, records *record.Effects) ([]record.Record, error) {
 	var list []record.Record
 	for _, hold := range retain.HoldsOf(records) {
 		needs, err := w.reachesTarget(ctx, records, hold.Key.ID)
@@ -165,7 +165,7 @@ func (w *Walk) heldBy(ctx context.Context, records *record.Effects) ([]record.Re
 
 // reachesTarget reports whether a commit or one of its ancestors has a target.
 // Expired commits do not count.
-func (w *Walk) reachesTarget(ctx context.Context, records *record.Effects, commit object.ID) (bool, error) {
+func (w *HistorySearch) reachesTarget(ctx context.Context, records *record.Effects, commit object.ID) (bool, error) {
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
 		if err != nil {
 			return false, err
@@ -183,7 +183,7 @@ func (w *Walk) reachesTarget(ctx context.Context, records *record.Effects, commi
 }
 
 // addUses adds the paths of a commit that have targets.
-func (w *Walk) addUses(ctx context.Context, c history.Commit) error {
+func (w *HistorySearch) addUses(ctx context.Context, c history.Commit) error {
 	return w.Files(ctx, c, func(path string, e *object.Entry) {
 		if target := w.Targets[e.Content]; target != nil {
 			target.Size = e.Size
@@ -197,12 +197,12 @@ func (w *Walk) addUses(ctx context.Context, c history.Commit) error {
 }
 
 // Files calls each for the files of a commit. It skips nodes without targets.
-func (w *Walk) Files(ctx context.Context, c history.Commit, each func(path string, e *object.Entry)) error {
+func (w *HistorySearch) Files(ctx context.Context, c history.Commit, each func(path string, e *object.Entry)) error {
 	return w.eachFile(ctx, c, func(_ string, node object.ID) (bool, error) { return w.hasTargets(ctx, node) }, each)
 }
 
 // eachFile calls each for the files of a commit in the nodes that into selects.
-func (w *Walk) eachFile(ctx context.Context, c history.Commit, into nodeFilter, each func(path string, e *object.Entry)) error {
+func (w *HistorySearch) eachFile(ctx context.Context, c history.Commit, into nodeFilter, each func(path string, e *object.Entry)) error {
 	w.setCommit(c.ID)
 	return tree.WalkInto(ctx, w.here, c.Tree, into, func(path string, e object.Entry) error {
 		if e.Type != object.TypeDir {
@@ -226,7 +226,7 @@ func firstVisits() nodeFilter {
 }
 
 // countUse adds a commit to the uses at a path.
-func (w *Walk) countUse(uses *[]Use, path string, commit object.ID) {
+func (w *HistorySearch) countUse(uses *[]Use, path string, commit object.ID) {
 	i, known := w.places[usePlace{uses, path}]
 	if !known {
 		i = len(*uses)
@@ -242,7 +242,7 @@ func (w *Walk) countUse(uses *[]Use, path string, commit object.ID) {
 // hasTargets reports whether there are targets in a tree node or below it. It recurses
 // instead of using [graph.Fold], because it forgets a result if objects of an
 // expired commit were missing.
-func (w *Walk) hasTargets(ctx context.Context, id object.ID) (bool, error) {
+func (w *HistorySearch) hasTargets(ctx context.Context, id object.ID) (bool, error) {
 	if has, known := w.holds[id]; known {
 		return has, nil
 	}
@@ -286,7 +286,7 @@ func (w *Walk) hasTargets(ctx context.Context, id object.ID) (bool, error) {
 }
 
 // Has reports whether a file's content is a target or contains one.
-func (w *Walk) Has(ctx context.Context, e *object.Entry) (bool, error) {
+func (w *HistorySearch) Has(ctx context.Context, e *object.Entry) (bool, error) {
 	if e.Content.IsZero() {
 		return false, nil
 	}
@@ -300,7 +300,7 @@ func (w *Walk) Has(ctx context.Context, e *object.Entry) (bool, error) {
 // targetsIn returns the targets that are parts of another content. It also marks
 // the parts of targets that this content shares, unless it is purged itself. The
 // recursion is at most [object.MaxLevel] deep.
-func (w *Walk) targetsIn(ctx context.Context, key object.Key) ([]object.Key, error) {
+func (w *HistorySearch) targetsIn(ctx context.Context, key object.Key) ([]object.Key, error) {
 	if _, gone := w.Records.Purged(key); gone {
 		return nil, nil
 	}
@@ -338,7 +338,7 @@ func (w *Walk) targetsIn(ctx context.Context, key object.Key) ([]object.Key, err
 }
 
 // sumSpace adds up the space of the targets.
-func (w *Walk) sumSpace(ctx context.Context, p *Plan) error {
+func (w *HistorySearch) sumSpace(ctx context.Context, p *Plan) error {
 	for key, shared := range w.parts {
 		_, stored, err := w.r.Objects().StoredSize(ctx, key)
 		switch {
@@ -356,7 +356,7 @@ func (w *Walk) sumSpace(ctx context.Context, p *Plan) error {
 }
 
 // presentLinks returns the links of an object, none if the object is missing.
-func (w *Walk) presentLinks(ctx context.Context, key object.Key) ([]object.Key, error) {
+func (w *HistorySearch) presentLinks(ctx context.Context, key object.Key) ([]object.Key, error) {
 	links, err := graph.Links(ctx, w.r.Objects(), key)
 	if errors.Is(err, object.ErrNotFound) {
 		err = nil
@@ -365,7 +365,7 @@ func (w *Walk) presentLinks(ctx context.Context, key object.Key) ([]object.Key, 
 }
 
 // TargetsOf calls each for the targets in a commit and its ancestors.
-func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object.Key)) error {
+func (w *HistorySearch) TargetsOf(ctx context.Context, commit object.ID, each func(object.Key)) error {
 	first := firstVisits()
 	into := func(path string, node object.ID) (bool, error) {
 		if ok, err := first(path, node); !ok {
@@ -390,7 +390,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 }
 
 // EachTarget calls each for the targets in a file. The walk must have visited the file.
-func (w *Walk) EachTarget(e *object.Entry, each func(object.Key)) {
+func (w *HistorySearch) EachTarget(e *object.Entry, each func(object.Key)) {
 	if w.Targets[e.Content] != nil {
 		each(e.Content)
 	}

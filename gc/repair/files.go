@@ -30,9 +30,9 @@ const (
 	Aside Sort = "aside" // nothing reads it
 )
 
-// File describes files below the .kist folder. Every file that kist makes there matches an
+// KnownFiles describes files below the .kist folder. Every file that kist makes there matches an
 // entry of [Files].
-type File struct {
+type KnownFiles struct {
 	Pattern string // of [path.Match] for the path; a last element ** matches all below
 	Sort    Sort
 	What    string // the content, and what its loss means
@@ -54,7 +54,7 @@ const (
 
 // Files lists everything that kist makes below the .kist folder. A file belongs to the first
 // entry whose pattern matches.
-var Files = []File{
+var Files = []KnownFiles{
 	{Pattern: "HEAD", Sort: Data, What: "the current branch"},
 	{Pattern: "config", Sort: Data, What: "settings; without its polynomial, new content is not deduplicated with older content",
 		Unproven: anyText + "; no command opens a file with an error", Cut: anyText,
@@ -127,12 +127,12 @@ var Files = []File{
 }
 
 // noteFile returns the entry of a file that a program may remove.
-func noteFile(name string) File {
-	return File{Pattern: name, Sort: Note, What: "a note of a command", Unproven: harmless, Cut: harmless, Absent: harmless}
+func noteFile(name string) KnownFiles {
+	return KnownFiles{Pattern: name, Sort: Note, What: "a note of a command", Unproven: harmless, Cut: harmless, Absent: harmless}
 }
 
 // Describe returns the entry for a slash-separated path below the .kist folder, or nil.
-func Describe(file string) *File {
+func Describe(file string) *KnownFiles {
 	for i, f := range Files {
 		if f.matchesPath(file) {
 			return &Files[i]
@@ -142,7 +142,7 @@ func Describe(file string) *File {
 }
 
 // matchesPath reports whether the pattern matches a path.
-func (f *File) matchesPath(file string) bool {
+func (f *KnownFiles) matchesPath(file string) bool {
 	pattern, all := strings.CutSuffix(f.Pattern, "/**")
 	if all {
 		elements := strings.SplitN(file, "/", strings.Count(pattern, "/")+2)

@@ -66,11 +66,11 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 	p.damage = append(p.damage, &gc.Problem{Err: damage})
 	if p.o.DryRun {
 		p.dryRecords = set.View()
-	} else if replaced, err := p.repo.Records().Replace(ctx, set, func() error { return p.quarantineFile(record.File) }); err != nil || !replaced {
+	} else if replaced, err := p.repo.Records().Replace(ctx, set, func() error { return p.quarantineFile(record.FileName) }); err != nil || !replaced {
 		return err
 	}
 
-	done(record.File, how)
+	done(record.FileName, how)
 	return nil
 }
 
@@ -86,7 +86,7 @@ func repairCopy(ctx context.Context, p *repairer) error {
 			return err
 		}
 	}
-	p.addRepaired(record.CopyFile, "copied from "+record.File)
+	p.addRepaired(record.CopyFile, "copied from "+record.FileName)
 	return nil
 }
 

@@ -14,16 +14,16 @@ import (
 
 // at returns a commit for each line: a time in RFC 3339, with a space for "T", and
 // then tags.
-func at(t *testing.T, lines ...string) []Commit {
+func at(t *testing.T, lines ...string) []Candidate {
 	t.Helper()
-	var commits []Commit
+	var commits []Candidate
 	for _, line := range lines {
 		words := strings.Fields(line)
 		when, err := time.Parse("2006-01-02 15:04Z07:00", words[0]+" "+words[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		commits = append(commits, Commit{Time: when, Tags: words[2:]})
+		commits = append(commits, Candidate{Time: when, Tags: words[2:]})
 	}
 	return commits
 }
@@ -157,7 +157,7 @@ func TestApplyRandom(t *testing.T) {
 	for range 300 {
 		p := Policy{number(), number(), number(), number(), number(), number(), Duration{Days: rng.IntN(3) * rng.IntN(20)},
 			Duration{}, Duration{}, Duration{}, Duration{Months: rng.IntN(3)}, Duration{}, nil}
-		commits := make([]Commit, rng.IntN(60))
+		commits := make([]Candidate, rng.IntN(60))
 		for i := range commits {
 			zone := time.FixedZone("", (rng.IntN(24)-12)*3600)
 			commits[i].Time = time.Unix(1.7e9+int64(math.Pow(rng.Float64(), 3)*1e8), 0).In(zone)
@@ -176,7 +176,7 @@ func TestApplyRandom(t *testing.T) {
 		}
 
 		// Applied to the kept commits, the policy keeps all of them.
-		var left []Commit
+		var left []Candidate
 		for i, c := range commits {
 			if len(got[i]) > 0 {
 				left = append(left, c)
@@ -194,7 +194,7 @@ func TestApplyRandom(t *testing.T) {
 // simple implements policies with counts, Within and WithinMonthly. A commit is
 // the last of its period if no other commit of the period is newer. It is kept if
 // fewer last commits than the count are newer.
-func simple(p Policy, commits []Commit) []bool {
+func simple(p Policy, commits []Candidate) []bool {
 	newer := func(a, b int) bool {
 		if c := commits[a].Time.Compare(commits[b].Time); c != 0 {
 			return c > 0
@@ -275,9 +275,9 @@ func simple(p Policy, commits []Commit) []bool {
 
 // Apply accepts times that no calendar has.
 func TestExtremes(t *testing.T) {
-	var commits []Commit
+	var commits []Candidate
 	for _, sec := range []int64{math.MaxInt64, 1 << 62, 1 << 40, 0, -1 << 40, -1 << 62, math.MinInt64} {
-		commits = append(commits, Commit{Time: time.Unix(sec, 999_999_999).In(time.FixedZone("", -23*3600))})
+		commits = append(commits, Candidate{Time: time.Unix(sec, 999_999_999).In(time.FixedZone("", -23*3600))})
 	}
 	p := Policy{Hourly: 1, Daily: 1, Weekly: 1, Monthly: 1, Yearly: 1, WithinYearly: Duration{Years: maxDuration}}
 	if got := p.Apply(commits, time.Unix(1<<41, 0)); len(got[2]) == 0 || len(got[3]) > 1 {

@@ -226,11 +226,11 @@ func (e *expireRun) applyToBranch(ctx context.Context, branch refs.Ref, p *Polic
 	}
 
 	var own []*Considered
-	var commits []Commit
+	var commits []Candidate
 	for _, id := range line {
 		if c := e.all[id]; c != nil {
 			own = append(own, c)
-			commits = append(commits, Commit{Time: c.Commit.Committer.When(), Tags: e.tags[id]})
+			commits = append(commits, Candidate{Time: c.Commit.Committer.When(), Tags: e.tags[id]})
 		}
 	}
 

@@ -230,8 +230,8 @@ func (p period) periodOf(t time.Time) [3]int64 {
 	}
 }
 
-// Commit describes a commit to a policy.
-type Commit struct {
+// Candidate describes a commit to a policy.
+type Candidate struct {
 	Time time.Time // the committer's time, in its recorded zone
 	Tags []string  // the short names of its tags
 }
@@ -245,7 +245,7 @@ type Commit struct {
 // same commits. A commit dated after now comes from a wrong clock, or now is
 // wrong: it is kept, and no rule counts it. The policy must pass
 // [Policy.Check].
-func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
+func (p *Policy) Apply(commits []Candidate, now time.Time) [][]string {
 	a := policyRun{commits: commits, reasons: make([][]string, len(commits))}
 	if p.IsEmpty() {
 		for i := range commits {
@@ -278,7 +278,7 @@ func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
 
 // policyRun is the state of one Apply.
 type policyRun struct {
-	commits []Commit
+	commits []Candidate
 	order   []int // the commits that rules count, newest first
 	reasons [][]string
 }

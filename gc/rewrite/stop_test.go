@@ -26,7 +26,7 @@ func TestRewriteStopped(t *testing.T) {
 		moved bool   // the refs are moved before the failure
 	}{
 		{file: "rewritten"},
-		{file: record.File + ".lock"},
+		{file: record.FileName + ".lock"},
 		{file: "index.lock"},
 		{file: ""},
 		{file: refs.OrigHead, moved: true},

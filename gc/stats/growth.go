@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 )
 
-// Step is the size of all history up to a commit.
-type Step struct {
+// HistorySize is the size of all history up to a commit.
+type HistorySize struct {
 	Commit object.ID
 	When   object.Time // of the committer
 	Bytes  uint64      // size of the commit's content
@@ -28,7 +28,7 @@ var ErrTooLarge = errors.New("too many objects")
 // Growth returns a step for each commit that HEAD, refs and holds reach, by their time. Missing
 // objects and the content of expired commits count nothing. The error is
 // ErrTooLarge for more than most objects: their keys are in memory.
-func Growth(ctx context.Context, r *kist.Repository, most int) ([]Step, error) {
+func Growth(ctx context.Context, r *kist.Repository, most int) ([]HistorySize, error) {
 	c, err := newCensus(ctx, r)
 	if err != nil {
 		return nil, err
@@ -36,10 +36,10 @@ func Growth(ctx context.Context, r *kist.Repository, most int) ([]Step, error) {
 
 	store := r.Objects()
 	seen := map[object.Key]bool{}
-	steps := make([]Step, 0, c.named)
+	steps := make([]HistorySize, 0, c.named)
 	for i := range c.graph.commits[:c.named] {
 		commit := &c.graph.commits[i]
-		step := Step{Commit: commit.id, When: commit.when, Bytes: commit.contentSize(), History: commit.contentSize()}
+		step := HistorySize{Commit: commit.id, When: commit.when, Bytes: commit.contentSize(), History: commit.contentSize()}
 		count := func(key object.Key) error {
 			raw, stored, err := store.StoredSize(ctx, key)
 			step.Raw += raw
@@ -68,7 +68,7 @@ func Growth(ctx context.Context, r *kist.Repository, most int) ([]Step, error) {
 		steps = append(steps, step)
 	}
 
-	slices.SortStableFunc(steps, func(a, b Step) int { return a.When.Compare(b.When) })
+	slices.SortStableFunc(steps, func(a, b HistorySize) int { return a.When.Compare(b.When) })
 	for i := 1; i < len(steps); i++ {
 		before := &steps[i-1]
 		steps[i].History += before.History

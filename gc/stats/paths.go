@@ -245,7 +245,7 @@ func (s *splitter) splitFolder(ctx context.Context, id object.ID, prefix string,
 		return found, nil
 	}
 	if len(paths) == 1 && paths[0].rest == "" {
-		info, err := tree.Stat(ctx, s.objects, id)
+		info, err := tree.ReadInfo(ctx, s.objects, id)
 		if err != nil {
 			return nil, err
 		}

@@ -182,21 +182,21 @@ func parseDate(text string, local *time.Location) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.64q is no date as in 20260131 or 202601311200Z", text)
 }
 
-// Status is the result of a check of a signature.
-type Status string
+// Verdict is the result of a check of a signature.
+type Verdict string
 
 // The results, the best one first.
 const (
-	Good       Status = "good"        // by a key that the user trusts
-	UnknownKey Status = "unknown-key" // it fits, but no line of the allowed signers has the key
-	Expired    Status = "expired"     // it fits, but its key did not count at that time
-	Bad        Status = "bad"         // it does not fit, or is none
-	None       Status = "none"        // there is no signature
+	Good       Verdict = "good"        // by a key that the user trusts
+	UnknownKey Verdict = "unknown-key" // it fits, but no line of the allowed signers has the key
+	Expired    Verdict = "expired"     // it fits, but its key did not count at that time
+	Bad        Verdict = "bad"         // it does not fit, or is none
+	None       Verdict = "none"        // there is no signature
 )
 
 // Result is the result of a check, with facts about the key as far as they are known.
 type Result struct {
-	Status      Status
+	Status      Verdict
 	Principal   string // who signed, as the allowed signers name them; only if Good or Expired
 	Fingerprint string // as in "SHA256:…"
 	KeyType     string // as in "ED25519"

@@ -25,7 +25,7 @@ func TestAllowedSigners(t *testing.T) {
 	key := objecttest.SSHKey(t, filepath.Join(dir, "key"), "-t", "ed25519")
 	other := objecttest.SSHKey(t, filepath.Join(dir, "other"), "-t", "ed25519")
 	k, o := publicKey(t, key), publicKey(t, other)
-	data, err := sshsig.NewSigner(sshsig.Keys{}, key).Sign(context.Background(), sshsig.CommitNamespace, []byte(message))
+	data, err := sshsig.NewSigner(sshsig.KeySources{}, key).Sign(context.Background(), sshsig.CommitNamespace, []byte(message))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAllowedSigners(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, file string
-		want       sshsig.Status
+		want       sshsig.Verdict
 		who        string
 	}{
 		{"plain", anna + " " + k, good, anna},
@@ -208,7 +208,7 @@ func TestSecurityKey(t *testing.T) {
 	line := "anna sk-ssh-ed25519@openssh.com " + base64.StdEncoding.EncodeToString([]byte(public))
 	for name, c := range map[string]struct {
 		flags byte
-		want  sshsig.Status
+		want  sshsig.Verdict
 	}{
 		"touched": {1, sshsig.Good}, "with a PIN": {5, sshsig.Good}, "not touched": {0, sshsig.Bad},
 	} {
@@ -239,7 +239,7 @@ func TestCertificates(t *testing.T) {
 		cert   []string // options of ssh-keygen -s
 		line   string   // before the key of the authority
 		strict bool     // ssh-keygen is less strict than kist
-		want   sshsig.Status
+		want   sshsig.Verdict
 		who    string
 	}{
 		{"valid", []string{"-n", "anna", "-V", "20260101:20270101"}, "* cert-authority", false, sshsig.Good, "anna"},
@@ -259,7 +259,7 @@ func TestCertificates(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			key := objecttest.SSHKey(t, filepath.Join(dir, fmt.Sprint("key", i)), "-t", "ed25519")
 			objecttest.RunSSH(t, "", append(append([]string{"ssh-keygen", "-q", "-s", ca, "-I", "id"}, c.cert...), key+".pub")...)
-			data, err := sshsig.NewSigner(sshsig.Keys{}, key+"-cert.pub").Sign(context.Background(), sshsig.CommitNamespace, []byte(message))
+			data, err := sshsig.NewSigner(sshsig.KeySources{}, key+"-cert.pub").Sign(context.Background(), sshsig.CommitNamespace, []byte(message))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// Keys says where a user's ssh keys are.
-type Keys struct {
+// KeySources says where a user's ssh keys are.
+type KeySources struct {
 	Agent  string // the socket of an ssh agent; empty: there is none
 	Folder string // the user's .ssh folder, with the keys of usual names; empty: there is none
 	Home   string // what ~ stands for at the beginning of a path
@@ -65,7 +65,7 @@ func (e *KeyError) Unwrap() error { return e.Err }
 // Signer signs with one key of a user. It looks for the key when it first signs, and asks for a
 // passphrase at most once. It is safe for concurrent use.
 type Signer struct {
-	keys Keys
+	keys KeySources
 	name string
 
 	mu     sync.Mutex
@@ -77,7 +77,7 @@ type Signer struct {
 // or a public key itself, as in "ssh-ed25519 AAAA…" or "key::ssh-ed25519 AAAA…". If an agent has
 // the key, the agent signs, otherwise the private key file does. An empty name stands for
 // id_ed25519, id_ecdsa or id_rsa in the user's folder, or else for the first key of the agent.
-func NewSigner(keys Keys, name string) *Signer {
+func NewSigner(keys KeySources, name string) *Signer {
 	if keys.ListWait == 0 {
 		keys.ListWait = 5 * time.Second
 	}
@@ -168,7 +168,7 @@ func (s *Signer) findKey(ctx context.Context) error {
 }
 
 // keyPath returns the path of a key file.
-func (k Keys) keyPath(name string) string {
+func (k KeySources) keyPath(name string) string {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && k.Home != "" {
 		return filepath.Join(k.Home, rest)
 	}
@@ -291,7 +291,7 @@ func (s *Signer) useSigner(p private) error {
 
 // loadKey reads a private key file. If the file is locked and the agent has its key, the passphrase is
 // not needed.
-func (k Keys) loadKey(ctx context.Context, file string, inAgent func(ssh.PublicKey) bool) (p private, err error) {
+func (k KeySources) loadKey(ctx context.Context, file string, inAgent func(ssh.PublicKey) bool) (p private, err error) {
 	data, err := readFile(file, true)
 	if err != nil {
 		return p, err
@@ -348,7 +348,7 @@ func (s *Signer) byAgent(key ssh.PublicKey) func(ctx context.Context, data []byt
 
 // askAgent connects to the agent and calls f. It ends the connection after a time, or with ctx. Errors
 // match [ErrAgent], or are those of ctx.
-func (k Keys) askAgent(ctx context.Context, wait time.Duration, f func(agent.ExtendedAgent) error) error {
+func (k KeySources) askAgent(ctx context.Context, wait time.Duration, f func(agent.ExtendedAgent) error) error {
 	limited, cancel := context.WithTimeoutCause(ctx, wait, ErrSilent)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(limited, "unix", k.Agent)

@@ -21,7 +21,7 @@ import (
 )
 
 // sign signs a message with a key.
-func sign(keys sshsig.Keys, name string) ([]byte, error) {
+func sign(keys sshsig.KeySources, name string) ([]byte, error) {
 	return sshsig.NewSigner(keys, name).Sign(context.Background(), sshsig.CommitNamespace, []byte(message))
 }
 
@@ -40,7 +40,7 @@ func TestLockedKey(t *testing.T) {
 		}
 	}
 
-	signer := sshsig.NewSigner(sshsig.Keys{Passphrase: phrase("correct horse")}, key)
+	signer := sshsig.NewSigner(sshsig.KeySources{Passphrase: phrase("correct horse")}, key)
 	for range 2 {
 		data, err := signer.Sign(context.Background(), sshsig.CommitNamespace, []byte(message))
 		if err != nil {
@@ -64,7 +64,7 @@ func TestLockedKey(t *testing.T) {
 		{func(context.Context, string) ([]byte, error) { return nil, refused }, refused},
 	} {
 		for _, name := range []string{key, key + ".pub"} {
-			if _, err := sign(sshsig.Keys{Passphrase: c.phrase}, name); !errors.Is(err, c.want) || !errors.As(err, new(*sshsig.KeyError)) {
+			if _, err := sign(sshsig.KeySources{Passphrase: c.phrase}, name); !errors.Is(err, c.want) || !errors.As(err, new(*sshsig.KeyError)) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		}
@@ -73,7 +73,7 @@ func TestLockedKey(t *testing.T) {
 	// With the key in an agent, nobody is asked, even without the public file.
 	agents := serveAgent(t, keyringOf(t, key, "correct horse"))
 	for range 2 {
-		if _, err := sign(sshsig.Keys{Agent: agents}, key); err != nil {
+		if _, err := sign(sshsig.KeySources{Agent: agents}, key); err != nil {
 			t.Error(err)
 		}
 		_ = os.Remove(key + ".pub")
@@ -83,11 +83,11 @@ func TestLockedKey(t *testing.T) {
 // TestDefaultKey signs without a name of a key.
 func TestDefaultKey(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := sign(sshsig.Keys{Folder: dir}, ""); !errors.Is(err, sshsig.ErrNoKey) {
+	if _, err := sign(sshsig.KeySources{Folder: dir}, ""); !errors.Is(err, sshsig.ErrNoKey) {
 		t.Errorf("no key: %v", err)
 	}
 	inAgent := objecttest.SSHKey(t, filepath.Join(t.TempDir(), "key"), "-t", "ed25519")
-	keys := sshsig.Keys{Folder: dir, Home: dir, Agent: serveAgent(t, keyringOf(t, inAgent, ""))}
+	keys := sshsig.KeySources{Folder: dir, Home: dir, Agent: serveAgent(t, keyringOf(t, inAgent, ""))}
 	wantBy := func(file, name string) {
 		t.Helper()
 		data, err := sign(keys, name)
@@ -103,7 +103,7 @@ func TestDefaultKey(t *testing.T) {
 	wantBy(objecttest.SSHKey(t, filepath.Join(dir, "id_rsa"), "-t", "rsa", "-b", "2048"), "")
 	wantBy(objecttest.SSHKey(t, filepath.Join(dir, "id_ed25519"), "-t", "ed25519"), "")
 	wantBy(filepath.Join(dir, "id_rsa"), "~/id_rsa.pub")
-	if _, err := sign(sshsig.Keys{Folder: dir, Agent: serveAgent(t, agent.NewKeyring())}, publicKey(t, inAgent)); !errors.Is(err, sshsig.ErrAgent) {
+	if _, err := sign(sshsig.KeySources{Folder: dir, Agent: serveAgent(t, agent.NewKeyring())}, publicKey(t, inAgent)); !errors.Is(err, sshsig.ErrAgent) {
 		t.Errorf("a key that the agent does not have: %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func TestBadKeyFiles(t *testing.T) {
 		"key:: and a text":       {"key::text", sshsig.ErrKeyFile},
 		"certificate of no file": {filepath.Join(dir, "none-cert.pub"), fs.ErrNotExist},
 	} {
-		if _, err := sign(sshsig.Keys{}, c.key); !errors.Is(err, c.want) {
+		if _, err := sign(sshsig.KeySources{}, c.key); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -256,7 +256,7 @@ func TestOddAgents(t *testing.T) {
 		"refusal": {func(ssh.PublicKey, []byte) (*ssh.Signature, error) { return nil, errors.New("no") }, sshsig.ErrAgent},
 	} {
 		socket := serveAgent(t, &oddAgent{ring, c.sign})
-		if _, err := sign(sshsig.Keys{Agent: socket}, public); !errors.Is(err, c.want) {
+		if _, err := sign(sshsig.KeySources{Agent: socket}, public); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -290,7 +290,7 @@ func TestSilentAgent(t *testing.T) {
 		"no socket":      {"/dev/null", publicKey(t, key), sshsig.ErrAgent},
 		"missing socket": {key + "/none", "", sshsig.ErrAgent},
 	} {
-		keys := sshsig.Keys{Agent: c.socket, ListWait: 50 * time.Millisecond, SignWait: 50 * time.Millisecond}
+		keys := sshsig.KeySources{Agent: c.socket, ListWait: 50 * time.Millisecond, SignWait: 50 * time.Millisecond}
 		if c.socket == slow {
 			keys.ListWait = time.Minute
 		}
@@ -302,7 +302,7 @@ func TestSilentAgent(t *testing.T) {
 	// The user can stop a wait.
 	ctx, cancel := context.WithCancel(context.Background())
 	asked := listen(t, func(net.Conn) { cancel(); <-ended })
-	if _, err := sshsig.NewSigner(sshsig.Keys{Agent: asked, ListWait: time.Hour}, "").Sign(ctx, sshsig.TagNamespace, nil); !errors.Is(err, context.Canceled) {
+	if _, err := sshsig.NewSigner(sshsig.KeySources{Agent: asked, ListWait: time.Hour}, "").Sign(ctx, sshsig.TagNamespace, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }
@@ -310,7 +310,7 @@ func TestSilentAgent(t *testing.T) {
 // TestRoots signs and verifies a root.
 func TestRoots(t *testing.T) {
 	key := objecttest.SSHKey(t, filepath.Join(t.TempDir(), "key"), "-t", "ed25519")
-	signer := sshsig.NewSigner(sshsig.Keys{}, key)
+	signer := sshsig.NewSigner(sshsig.KeySources{}, key)
 	a := allowed(t, `anna valid-before="20270101" `+publicKey(t, key))
 	data, err := signer.SignRoot(context.Background(), []byte(message))
 	if err != nil {
@@ -320,14 +320,14 @@ func TestRoots(t *testing.T) {
 		t.Error(err)
 	}
 
-	commit, err := sign(sshsig.Keys{}, key)
+	commit, err := sign(sshsig.KeySources{}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var nobody *sshsig.AllowedSigners
 	for name, c := range map[string]struct {
 		err  error
-		want sshsig.Status
+		want sshsig.Verdict
 	}{
 		"later":               {a.VerifyRoot([]byte(message), data, someTime.AddDate(1, 0, 0)), sshsig.Expired},
 		"another message":     {a.VerifyRoot([]byte("other"), data, someTime), sshsig.Bad},

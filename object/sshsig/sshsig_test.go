@@ -88,11 +88,11 @@ func TestSSHKeygen(t *testing.T) {
 
 			signatures := map[string][]byte{}
 			for way, signer := range map[string]*sshsig.Signer{
-				"file":        sshsig.NewSigner(sshsig.Keys{}, key),
-				"public file": sshsig.NewSigner(sshsig.Keys{}, key+".pub"),
-				"agent":       sshsig.NewSigner(sshsig.Keys{Agent: agent}, onlyPublic),
-				"literal":     sshsig.NewSigner(sshsig.Keys{Agent: agent}, publicKey(t, key)),
-				"key::":       sshsig.NewSigner(sshsig.Keys{Agent: agent}, "key::"+publicKey(t, key)),
+				"file":        sshsig.NewSigner(sshsig.KeySources{}, key),
+				"public file": sshsig.NewSigner(sshsig.KeySources{}, key+".pub"),
+				"agent":       sshsig.NewSigner(sshsig.KeySources{Agent: agent}, onlyPublic),
+				"literal":     sshsig.NewSigner(sshsig.KeySources{Agent: agent}, publicKey(t, key)),
+				"key::":       sshsig.NewSigner(sshsig.KeySources{Agent: agent}, "key::"+publicKey(t, key)),
 			} {
 				data, err := signer.Sign(ctx, sshsig.CommitNamespace, []byte(message))
 				if err != nil {
@@ -164,7 +164,7 @@ func TestRefused(t *testing.T) {
 // TestFlips checks that no changed byte leaves a good signature.
 func TestFlips(t *testing.T) {
 	key := objecttest.SSHKey(t, filepath.Join(t.TempDir(), "key"), "-t", "ed25519")
-	data, err := sshsig.NewSigner(sshsig.Keys{}, key).Sign(context.Background(), sshsig.RootNamespace, []byte(message))
+	data, err := sshsig.NewSigner(sshsig.KeySources{}, key).Sign(context.Background(), sshsig.RootNamespace, []byte(message))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestMovedSignature(t *testing.T) {
 	key := objecttest.SSHKey(t, filepath.Join(t.TempDir(), "key"), "-t", "ed25519")
 	a := allowed(t, "anna "+publicKey(t, key))
 	store := objecttest.NewMemory()
-	check := func(c signable) sshsig.Status {
+	check := func(c signable) sshsig.Verdict {
 		t.Helper()
 		data, err := c.Encode()
 		if err != nil {
@@ -250,7 +250,7 @@ func TestMovedSignature(t *testing.T) {
 	if got := check(&signed); got != sshsig.None {
 		t.Errorf("without a signature: %s", got)
 	}
-	if err := sshsig.SignCommit(ctx, sshsig.NewSigner(sshsig.Keys{}, key), &signed); err != nil {
+	if err := sshsig.SignCommit(ctx, sshsig.NewSigner(sshsig.KeySources{}, key), &signed); err != nil {
 		t.Fatal(err)
 	}
 	if got := check(&signed); got != sshsig.Good {

@@ -152,7 +152,7 @@ func TestGenerations(t *testing.T) {
 	other := Record{Kind: Expire, Key: commit(2), Generation: 1, On: true, Time: noon}
 	data, err := encodeFile(&Set{byName: map[string]Record{forged.Name(): forged, other.Name(): other}})
 	if err == nil {
-		err = os.WriteFile(s.filePath(File), data, 0o600)
+		err = os.WriteFile(s.filePath(FileName), data, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestStoreDamaged(t *testing.T) {
 	for i := range data {
 		bad := bytes.Clone(data)
 		bad[i] ^= 1
-		if err := os.WriteFile(filepath.Join(dir, File), bad, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, FileName), bad, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		_, err := s.Load()
@@ -323,7 +323,7 @@ func sampleFile(t testing.TB) (*Set, []byte) {
 // A file above the size limit is refused without reading it.
 func TestStoreTooLong(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, File)
+	file := filepath.Join(dir, FileName)
 	if err := os.WriteFile(file, []byte(magic), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -446,14 +446,14 @@ func TestRecordsCopy(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	intact, err := os.ReadFile(filepath.Join(dir, File))
+	intact, err := os.ReadFile(filepath.Join(dir, FileName))
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	for what, spoil := range map[string]func() error{
-		"gone": func() error { return os.Remove(filepath.Join(dir, File)) },
-		"cut":  func() error { return os.WriteFile(filepath.Join(dir, File), intact[:len(intact)/2], 0o666) },
+		"gone": func() error { return os.Remove(filepath.Join(dir, FileName)) },
+		"cut":  func() error { return os.WriteFile(filepath.Join(dir, FileName), intact[:len(intact)/2], 0o666) },
 	} {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
@@ -531,14 +531,14 @@ func TestOlderCopy(t *testing.T) {
 	add(all.Len() - 1)
 	older := read(CopyFile)
 	add(all.Len())
-	intact := read(File)
+	intact := read(FileName)
 	write(CopyFile, older)
-	write(File, slices.Concat(intact[:len(intact)-2], []byte{^intact[len(intact)-2], ^intact[len(intact)-1]}))
+	write(FileName, slices.Concat(intact[:len(intact)-2], []byte{^intact[len(intact)-2], ^intact[len(intact)-1]}))
 	if got, from, err := s.Salvage(); err != nil || from != FromReadable || !got.Equal(all) {
 		t.Errorf("salvaged %d records of %d from %v, %v", got.Len(), all.Len(), from, err)
 	}
 
-	write(File, intact)
+	write(FileName, intact)
 	add(0)
 	if !bytes.Equal(read(CopyFile), intact) {
 		t.Error("an update without a change left an older copy")

@@ -19,11 +19,11 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// File is the name of the file with a repository's records, in its .kist
+// FileName is the name of the file with a repository's records, in its .kist
 // folder.
-const File = "records"
+const FileName = "records"
 
-// CopyFile is the name of the copy of [File]. It proves that there were records, and a
+// CopyFile is the name of the copy of [FileName]. It proves that there were records, and a
 // repair restores them from it.
 const CopyFile = "records.copy"
 
@@ -55,12 +55,12 @@ func (s *Store) filePath(name string) string { return filepath.Join(s.dir, name)
 // [ErrDamaged] if the file is damaged, or missing although its copy is here. It matches
 // [object.ErrNewerFormat] if a newer program wrote the file.
 func (s *Store) Load() (*Set, error) {
-	set, err := s.loadFile(File)
+	set, err := s.loadFile(FileName)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return set, err
 	}
 	if s.hasCopy() {
-		return nil, damageError(File, errMissing)
+		return nil, damageError(FileName, errMissing)
 	}
 	return (&Set{}).Clone(), nil
 }
@@ -145,7 +145,7 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 // isCopied reports whether the copy is as the file. It is older, or missing, after an update
 // by a process that was killed between the two.
 func (s *Store) isCopied() bool {
-	file, err := s.readFile(File)
+	file, err := s.readFile(FileName)
 	if err != nil {
 		return false
 	}
@@ -212,7 +212,7 @@ func (s *Store) lockRecords(ctx context.Context) (*disk.FileLock, error) {
 // writeBoth replaces the file and then its copy. The caller holds the lock.
 func (s *Store) writeBoth(set *Set) error {
 	data, err := encodeFile(set)
-	for _, name := range []string{File, CopyFile} {
+	for _, name := range []string{FileName, CopyFile} {
 		if err == nil {
 			err = disk.WriteFile(s.filePath(name), data)
 		}
@@ -284,21 +284,21 @@ func decodeFile(data []byte) (*Set, error) {
 	return set, nil
 }
 
-// Source is where [Store.Salvage] found records.
-type Source int
+// SalvageSource is where [Store.Salvage] found records.
+type SalvageSource int
 
 // The sources, from the worst to the best. Only FromReadable may lack records, or have a
 // record that differs from the original: a record has no checksum of its own.
 const (
-	FromReadable Source = iota // the decodable parts of the file, and its copy if that is older
-	FromCopy                   // the copy of the file
-	FromBit                    // the file, in which one bit had changed: its checksum proves it
+	FromReadable SalvageSource = iota // the decodable parts of the file, and its copy if that is older
+	FromCopy                          // the copy of the file
+	FromBit                           // the file, in which one bit had changed: its checksum proves it
 )
 
 // Salvage returns the records of a damaged or missing file. The set is empty if the file is
 // too long for a file of records and has no copy. The caller owns the set.
-func (s *Store) Salvage() (set *Set, from Source, err error) {
-	data, err := s.readFile(File)
+func (s *Store) Salvage() (set *Set, from SalvageSource, err error) {
+	data, err := s.readFile(FileName)
 	if err != nil && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, err
 	}

@@ -182,7 +182,7 @@ func (r *Report) addResult(o Options, c Result) {
 
 // finding is the result of a check that did not simply pass.
 type finding struct {
-	status Status
+	status Outcome
 	detail string
 	err    error // may be nil
 }
@@ -198,22 +198,22 @@ func note(err error, format string, args ...any) error {
 	return &finding{status: Note, detail: fmt.Sprintf(format, args...), err: err}
 }
 
-// Status is the outcome of a check.
-type Status string
+// Outcome is the outcome of a check.
+type Outcome string
 
 // The outcomes of a check.
 const (
-	OK      Status = "ok"
-	Note    Status = "note"    // passed, with a remark
-	Failed  Status = "failed"  // the store does not behave as kist needs
-	Skipped Status = "skipped" // not requested, or useless after a failure
+	OK      Outcome = "ok"
+	Note    Outcome = "note"    // passed, with a remark
+	Failed  Outcome = "failed"  // the store does not behave as kist needs
+	Skipped Outcome = "skipped" // not requested, or useless after a failure
 )
 
 // Result is the result of one check.
 type Result struct {
 	Name   string        `json:"name" doc:"the check, as in create-race"`
 	What   string        `json:"what" doc:"the property that it shows"`
-	Status Status        `json:"status" doc:"its outcome" values:"ok|note|failed|skipped"`
+	Status Outcome       `json:"status" doc:"its outcome" values:"ok|note|failed|skipped"`
 	Detail string        `json:"detail,omitempty" doc:"the reason, if it did not pass"`
 	Took   time.Duration `json:"took_ns" doc:"how long it took, in nanoseconds"`
 	Err    error         `json:"-"` // error of the failed call, if any

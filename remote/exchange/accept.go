@@ -131,7 +131,7 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 		return err
 	}
 
-	w := purge.NewWalk(j.r)
+	w := purge.NewHistorySearch(j.r)
 	w.Records = j.ours.View()
 	for _, rec := range purges {
 		w.Target(rec.Key)

@@ -279,8 +279,8 @@ func (in Places) takesUnseen(r *kist.Repository, list List, s *Spec) bool {
 // NoMatch returns the error for a pathspec that matches nothing.
 func NoMatch(arg string) error { return fmt.Errorf("path %q: %w", arg, kist.ErrNoMatch) }
 
-// Check returns [kist.ErrNoMatch] if a pathspec matches nothing in some places.
-func Check(ctx context.Context, r *kist.Repository, list List, in Places) error {
+// CheckMatches returns [kist.ErrNoMatch] if a pathspec matches nothing in some places.
+func CheckMatches(ctx context.Context, r *kist.Repository, list List, in Places) error {
 	for _, s := range list {
 		if s.Exclude {
 			continue

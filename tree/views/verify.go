@@ -21,24 +21,24 @@ type VerifyOptions struct {
 	Rebuild bool // read no file of the pool; refuse a folder with files of others
 }
 
-// Kind is a kind of problem of a view.
-type Kind string
+// ProblemKind is a kind of problem of a view.
+type ProblemKind string
 
 // The kinds of problems.
 const (
-	MissingLink  Kind = "missing link"
-	WrongLink    Kind = "wrong link"
-	OrphanedLink Kind = "orphaned link"
-	ForeignFile  Kind = "foreign file" // in the folder, and not made by kist
-	MissingFile  Kind = "missing file" // of the pool
-	DamagedFile  Kind = "damaged file" // of the pool
-	OrphanedFile Kind = "orphaned file"
-	LostState    Kind = "missing state"
+	MissingLink  ProblemKind = "missing link"
+	WrongLink    ProblemKind = "wrong link"
+	OrphanedLink ProblemKind = "orphaned link"
+	ForeignFile  ProblemKind = "foreign file" // in the folder, and not made by kist
+	MissingFile  ProblemKind = "missing file" // of the pool
+	DamagedFile  ProblemKind = "damaged file" // of the pool
+	OrphanedFile ProblemKind = "orphaned file"
+	LostState    ProblemKind = "missing state"
 )
 
 // Problem is a problem of a view.
 type Problem struct {
-	Kind  Kind
+	Kind  ProblemKind
 	Path  string // below the folder, or below the pool
 	Fixed bool
 }
@@ -127,7 +127,7 @@ func Verify(ctx context.Context, r *kist.Repository, name string, o VerifyOption
 	return report, err
 }
 
-func (r *Report) addProblems(kind Kind, fixed bool, paths ...string) {
+func (r *Report) addProblems(kind ProblemKind, fixed bool, paths ...string) {
 	for _, path := range paths {
 		r.Problems = append(r.Problems, Problem{kind, path, fixed})
 	}

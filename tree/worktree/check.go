@@ -14,18 +14,18 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// Reason is the reason why an operation must not overwrite a path.
-type Reason uint8
+// RefusalReason is the reason why an operation must not overwrite a path.
+type RefusalReason uint8
 
 // The reasons.
 const (
-	LocalChange    Reason = iota + 1 // a tracked path matches neither the index nor the operation's result
-	UntrackedInWay                   // an untracked path would be overwritten
-	CannotRead                       // the path cannot be read, so its changes are unknown
+	LocalChange    RefusalReason = iota + 1 // a tracked path matches neither the index nor the operation's result
+	UntrackedInWay                          // an untracked path would be overwritten
+	CannotRead                              // the path cannot be read, so its changes are unknown
 )
 
 // String returns the reason in lower-case words.
-func (r Reason) String() string {
+func (r RefusalReason) String() string {
 	switch r {
 	case LocalChange:
 		return "local change"
@@ -41,7 +41,7 @@ func (r Reason) String() string {
 // exists.
 type Obstacle struct {
 	Path   string // the path that would be lost; not always that of an operation
-	Reason Reason
+	Reason RefusalReason
 	Err    error // the reason for CannotRead, nil otherwise
 }
 
@@ -265,7 +265,7 @@ type checker struct {
 	found map[string]Obstacle
 }
 
-func (c *checker) addObstacle(path string, reason Reason, err error) {
+func (c *checker) addObstacle(path string, reason RefusalReason, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.found[path]; !ok {

@@ -125,8 +125,8 @@ func (l opList) groupByFolder(want func(op *Op) bool) [][]int {
 	return all
 }
 
-// Failed is a path that could not be written.
-type Failed struct {
+// FailedPath is a path that could not be written.
+type FailedPath struct {
 	Path string
 	Err  error
 }
@@ -134,8 +134,8 @@ type Failed struct {
 // ApplyError lists the paths that could not be written, or not in full. All others were
 // written, unless Stopped is set.
 type ApplyError struct {
-	Failed  []Failed // sorted by path, never empty
-	Stopped bool     // the last error ended the work, such as a full disk
+	Failed  []FailedPath // sorted by path, never empty
+	Stopped bool         // the last error ended the work, such as a full disk
 }
 
 func (e *ApplyError) Error() string {
@@ -159,7 +159,7 @@ func (e *ApplyError) Unwrap() []error {
 // failures collects the errors of paths from many goroutines.
 type failures struct {
 	mu      sync.Mutex
-	failed  []Failed
+	failed  []FailedPath
 	stopped bool
 }
 
@@ -172,7 +172,7 @@ func (f *failures) addFailure(path string, err error) bool {
 	if errors.As(err, &inner) && inner.Path == path {
 		err = inner.Err
 	}
-	f.failed = append(f.failed, Failed{path, err})
+	f.failed = append(f.failed, FailedPath{path, err})
 	f.stopped = f.stopped || isFatal(err)
 	return !f.stopped
 }
@@ -187,6 +187,6 @@ func (f *failures) err() error {
 	if len(f.failed) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(f.failed, func(a, b Failed) int { return tree.ComparePaths(a.Path, b.Path) })
+	slices.SortStableFunc(f.failed, func(a, b FailedPath) int { return tree.ComparePaths(a.Path, b.Path) })
 	return &ApplyError{Failed: f.failed, Stopped: f.stopped}
 }

@@ -292,13 +292,13 @@ func (s *scanner) runTasks() {
 	}
 }
 
-// State is the way a path in the worktree differs from the index.
-type State uint8
+// PathState is the way a path in the worktree differs from the index.
+type PathState uint8
 
 // The states of paths.
 const (
 	// Untracked is a path that is not in the index.
-	Untracked State = iota + 1
+	Untracked PathState = iota + 1
 
 	// Modified is a file or symlink whose stat data differs from the index or
 	// is racy. Its content may still be the same: [Worktree.Confirm] finds
@@ -346,7 +346,7 @@ var stateNames = [...]string{
 }
 
 // String returns the state in lower-case words.
-func (s State) String() string {
+func (s PathState) String() string {
 	if s == 0 || int(s) >= len(stateNames) {
 		return fmt.Sprintf("state(%d)", uint8(s))
 	}
@@ -356,7 +356,7 @@ func (s State) String() string {
 // Found is a path in the worktree that differs from the index.
 type Found struct {
 	Path       string
-	State      State
+	State      PathState
 	Type       object.EntryType // the present type; 0: absent or unknown
 	Dir        bool             // it is a folder, or was one before it was deleted
 	Mode       uint16           // the present permission bits

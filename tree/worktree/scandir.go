@@ -388,7 +388,7 @@ func (d *dirScan) compareStat(n *scanName, st *fileStat) {
 
 // fileState returns the state of a name that is no folder, and that has other stat
 // data than the index.
-func (d *dirScan) fileState(n *scanName, now object.EntryType) State {
+func (d *dirScan) fileState(n *scanName, now object.EntryType) PathState {
 	switch {
 	case now != object.TypeFile && now != object.TypeSymlink && (now == 0 || !d.w.opt.Metadata):
 		return Special

@@ -153,7 +153,7 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 }
 
 // unchanged is the state, within Confirm, of a path that Confirm leaves out.
-const unchanged State = 0
+const unchanged PathState = 0
 
 // rereadCandidates reads the candidates and sets the new state at place(i). It returns
 // the unchanged ones.

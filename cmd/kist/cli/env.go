@@ -72,7 +72,7 @@ type invocation struct {
 	User     *kist.UserConfig // the user's own configuration; nil if it cannot be read
 	UserErr  error            // the reason
 	color    string           // its color.ui
-	Identity Identity
+	Identity GitIdentity
 }
 
 // Terminal describes the terminal of a process.
@@ -117,7 +117,7 @@ func OSEnv() *Env {
 		Owners:     trustedUsers(),
 		Umask:      umask(),
 		Programs:   Programs{Start: startDetached},
-		invocation: invocation{Identity: Identity{Git: GitUser}},
+		invocation: invocation{Identity: GitIdentity{Git: GitUser}},
 	}
 }
 

@@ -153,7 +153,7 @@ type Manual struct {
 	Aliases  []string
 	Long     string
 	Sections []ManualSection // commands, options, global options; none is empty
-	Results  []Result
+	Results  []JSONResult
 	Example  string // every line indented by two spaces
 	Exits    ManualSection
 	Parent   string

@@ -9,9 +9,9 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
-// Identity is the user's identity in git's configuration, which kist uses if its own
+// GitIdentity is the user's identity in git's configuration, which kist uses if its own
 // configuration has none.
-type Identity struct {
+type GitIdentity struct {
 	Git         func(*Env) (name, email string) // reads that configuration; may be nil
 	read        bool
 	name, email string // as git has them

@@ -78,7 +78,7 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 	}
 	partial := LinesError(status, "",
 		readable.Plural(uint64(len(failed.Failed)), "path", "paths")+could,
-		FirstOf(failed.Failed, DetailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + stage.Reason(f.Err) }))
+		FirstOf(failed.Failed, DetailLines, "", func(f worktree.FailedPath) string { return shown(f.Path) + ": " + stage.ReasonWithoutPath(f.Err) }))
 	if status == ExitFormat {
 		return Hintf(partial, "%s", hintNewer)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 )
 
-// Result describes objects that a command prints with --json.
-type Result struct {
+// JSONResult describes objects that a command prints with --json.
+type JSONResult struct {
 	When string // as in "for each branch", or a whole title, as in "WITH --progress json"; "": one object, always
 	Type reflect.Type
 }
@@ -24,17 +24,17 @@ type results struct {
 	// Strict refuses to print a result that the command did not declare. Tests set it.
 	Strict bool
 
-	declared map[*cobra.Command][]Result
+	declared map[*cobra.Command][]JSONResult
 }
 
 // Prints declares that cmd prints objects of the type of form with --json. Its help and its page
 // describe their fields, from the tags of the struct: see [jsonform.Fields].
 func (r *results) Prints(cmd *cobra.Command, when string, form any) {
-	r.declared[cmd] = append(r.declared[cmd], Result{when, reflect.TypeOf(form)})
+	r.declared[cmd] = append(r.declared[cmd], JSONResult{when, reflect.TypeOf(form)})
 }
 
 // ResultsOf returns the results that cmd declared.
-func (r *results) ResultsOf(cmd *cobra.Command) []Result { return r.declared[cmd] }
+func (r *results) ResultsOf(cmd *cobra.Command) []JSONResult { return r.declared[cmd] }
 
 // checkDeclared returns an error if a command that is strict prints v but did not declare it.
 func (r *results) checkDeclared(v any) error {
@@ -54,7 +54,7 @@ func (r *results) checkDeclared(v any) error {
 }
 
 // Section lists the fields of a result for the help. Those in brackets can be absent.
-func (r Result) Section() ManualSection {
+func (r JSONResult) Section() ManualSection {
 	s := ManualSection{Title: r.Title()}
 	for _, f := range fieldsInHelp(r.Type) {
 		text := f.Text()
@@ -75,7 +75,7 @@ func (r Result) Section() ManualSection {
 }
 
 // Title returns the title of the section about a result.
-func (r Result) Title() string {
+func (r JSONResult) Title() string {
 	const title = "WITH --json"
 	option, isOption := strings.CutPrefix(r.When, "with ")
 	switch {

@@ -12,7 +12,7 @@ func TestStrictResults(t *testing.T) {
 	type other struct{ A int }
 	root, cmd := &cobra.Command{Use: "kist"}, &cobra.Command{Use: "cmd"}
 	root.AddCommand(cmd)
-	r := results{Cmd: cmd, Strict: true, declared: map[*cobra.Command][]Result{}}
+	r := results{Cmd: cmd, Strict: true, declared: map[*cobra.Command][]JSONResult{}}
 	r.Prints(root, "", errorJSON{})
 	r.Prints(cmd, "", declared{})
 

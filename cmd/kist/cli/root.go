@@ -99,7 +99,7 @@ func New(env *Env) *cobra.Command { return NewRoot(env, "") }
 // NewRoot returns the kist command with the subcommand of a name, or with all: see [addCommands].
 func NewRoot(env *Env, name string) *cobra.Command {
 	if env.declared == nil {
-		env.declared = map[*cobra.Command][]Result{}
+		env.declared = map[*cobra.Command][]JSONResult{}
 	}
 	root := &cobra.Command{
 		Use:   "kist [OPTIONS] COMMAND",
@@ -220,11 +220,11 @@ func asksForJSON(args []string) bool {
 // Section is a part of the list of commands in kist's help.
 type Section struct {
 	ID, Title string
-	Commands  []Entry
+	Commands  []ListedCommand
 }
 
-// Entry is a command in the list, before it is built.
-type Entry struct {
+// ListedCommand is a command in the list, before it is built.
+type ListedCommand struct {
 	Name     string
 	Build    func(*Env) *cobra.Command
 	Pages    bool // it shows its results in a pager
@@ -239,7 +239,7 @@ func addCommands(root *cobra.Command, env *Env, name string) {
 	for _, s := range all {
 		for _, e := range s.Commands {
 			if e.Name == name && !e.NeedsAll {
-				all = []Section{{s.ID, s.Title, []Entry{e}}}
+				all = []Section{{s.ID, s.Title, []ListedCommand{e}}}
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (o *SignFlags) Wanted() bool { return o.wanted != nil && *o.wanted }
 // signingOptions returns the user's keys, and the choices of the command.
 func (e *Env) signingOptions() kist.Signing {
 	o := kist.Signing{
-		Keys: sshsig.Keys{Agent: e.Getenv("SSH_AUTH_SOCK"), Home: e.Getenv("HOME"), Passphrase: e.askPassphrase},
+		Keys: sshsig.KeySources{Agent: e.Getenv("SSH_AUTH_SOCK"), Home: e.Getenv("HOME"), Passphrase: e.askPassphrase},
 		Key:  e.keyPath(e.Repo.Commits.key), Commits: e.Repo.Commits.wanted, Tags: e.Repo.Tags.wanted, Allowed: e.NeedAllowedSigners,
 	}
 	if e.Repo.Tags.key != "" {

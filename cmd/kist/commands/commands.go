@@ -15,13 +15,13 @@ import (
 
 // All has all commands, in the order of the help.
 var All = []cli.Section{
-	{ID: "start", Title: "BEGIN", Commands: []cli.Entry{
+	{ID: "start", Title: "BEGIN", Commands: []cli.ListedCommand{
 		{Name: "init", Build: work.NewInit},
 		{Name: "clone", Build: share.NewClone},
 		{Name: "import", Build: convert.NewImport},
 		{Name: "export", Build: convert.NewExport},
 	}},
-	{ID: "files", Title: "WORK ON FILES", Commands: []cli.Entry{
+	{ID: "files", Title: "WORK ON FILES", Commands: []cli.ListedCommand{
 		{Name: "add", Build: work.NewAdd},
 		{Name: "attr", Build: work.NewAttr},
 		{Name: "clean", Build: work.NewClean},
@@ -31,12 +31,12 @@ var All = []cli.Section{
 		{Name: "rm", Build: work.NewRm},
 		{Name: "status", Build: work.NewStatus},
 	}},
-	{ID: "backups", Title: "BACK UP", Commands: []cli.Entry{
+	{ID: "backups", Title: "BACK UP", Commands: []cli.ListedCommand{
 		{Name: "backup", Build: care.NewBackup},
 		{Name: "check-age", Build: care.NewCheckAge},
 		{Name: "schedule", Build: care.NewSchedule},
 	}},
-	{ID: "branches", Title: "WORK ON BRANCHES", Commands: []cli.Entry{
+	{ID: "branches", Title: "WORK ON BRANCHES", Commands: []cli.ListedCommand{
 		{Name: "branch", Build: work.NewBranch},
 		{Name: "checkout", Build: work.NewCheckout},
 		{Name: "cherry-pick", Build: work.NewCherryPick},
@@ -48,7 +48,7 @@ var All = []cli.Section{
 		{Name: "switch", Build: work.NewSwitch},
 		{Name: "tag", Build: work.NewTag},
 	}},
-	{ID: "look", Title: "LOOK AT HISTORY", Commands: []cli.Entry{
+	{ID: "look", Title: "LOOK AT HISTORY", Commands: []cli.ListedCommand{
 		{Name: "archive", Build: convert.NewArchive},
 		{Name: "bisect", Build: work.NewBisect},
 		{Name: "blame", Build: look.NewBlame, Pages: true},
@@ -69,14 +69,14 @@ var All = []cli.Section{
 		{Name: "show", Build: look.NewShow, Pages: true},
 		{Name: "view", Build: look.NewView},
 	}},
-	{ID: "remotes", Title: "SHARE WITH OTHERS", Commands: []cli.Entry{
+	{ID: "remotes", Title: "SHARE WITH OTHERS", Commands: []cli.ListedCommand{
 		{Name: "fetch", Build: share.NewFetch},
 		{Name: "ls-remote", Build: share.NewLsRemote},
 		{Name: "pull", Build: share.NewPull},
 		{Name: "push", Build: share.NewPush},
 		{Name: "remote", Build: care.NewRemote},
 	}},
-	{ID: "care", Title: "LOOK AFTER THE REPOSITORY", Commands: []cli.Entry{
+	{ID: "care", Title: "LOOK AFTER THE REPOSITORY", Commands: []cli.ListedCommand{
 		{Name: "config", Build: care.NewConfig, NeedsAll: true},
 		{Name: "expire", Build: care.NewExpire},
 		{Name: "gc", Build: care.NewGC},
@@ -88,13 +88,13 @@ var All = []cli.Section{
 		{Name: "upgrade", Build: care.NewUpgrade},
 		{Name: "verify", Build: care.NewVerify},
 	}},
-	{ID: "scripts", Title: "FOR SCRIPTS", Commands: []cli.Entry{
+	{ID: "scripts", Title: "FOR SCRIPTS", Commands: []cli.ListedCommand{
 		{Name: "describe", Build: look.NewDescribe},
 		{Name: "merge-base", Build: look.NewMergeBase},
 		{Name: "prompt", Build: work.NewPrompt},
 		{Name: "rev-parse", Build: look.NewRevParse},
 	}},
-	{ID: "about", Title: "KIST ITSELF", Commands: []cli.Entry{
+	{ID: "about", Title: "KIST ITSELF", Commands: []cli.ListedCommand{
 		{Name: "completion", Build: about.NewCompletion},
 		{Name: "docs", Build: about.NewDocs, NeedsAll: true},
 		{Name: "help", Build: about.NewHelp, Pages: true, NeedsAll: true},

@@ -106,7 +106,7 @@ func selected(t *testing.T, env *cli.Env, dir string, args []string) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	if err := pathspec.Check(t.Context(), r, list, pathspec.Places{Index: true}); err != nil {
+	if err := pathspec.CheckMatches(t.Context(), r, list, pathspec.Places{Index: true}); err != nil {
 		return nil, err
 	}
 	paths, err := pathspec.Find(t.Context(), r, list, pathspec.Places{Index: true})

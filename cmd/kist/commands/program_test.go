@@ -130,7 +130,7 @@ func TestGitRunsNoProgramOfTheRepository(t *testing.T) {
 	above := env.Dir
 	for _, run := range runsOfGit {
 		stderr.Reset()
-		env.Dir, env.Identity = filepath.Join(above, "work"), cli.Identity{Git: cli.GitUser}
+		env.Dir, env.Identity = filepath.Join(above, "work"), cli.GitIdentity{Git: cli.GitUser}
 		if err := errors.Join(os.RemoveAll(env.Dir), os.Mkdir(env.Dir, 0o755)); err != nil {
 			t.Fatal(err)
 		}

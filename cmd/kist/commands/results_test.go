@@ -58,10 +58,10 @@ func TestAnswers(t *testing.T) {
 func checkDescriptions(t *testing.T, objects, named []reflect.Type) {
 	names := map[string]reflect.Type{}
 	for _, object := range named {
-		if other := names[jsonform.Name(object)]; other != nil {
+		if other := names[jsonform.DocumentName(object)]; other != nil {
 			t.Errorf("%s and %s have the same name on a page", object, other)
 		}
-		names[jsonform.Name(object)] = object
+		names[jsonform.DocumentName(object)] = object
 	}
 	for _, object := range slices.Concat(objects, named) {
 		for _, wrong := range undescribed(object) {

@@ -249,7 +249,7 @@ func LocateAll(ctx context.Context, env *cli.Env, r *kist.Repository, args []str
 		return nil, false, cli.Hintf(cli.Usagef("%s is a path already", cli.QuoteArg(what)), "write '%s -- PATH...'", cli.Printable(at.Rev))
 	}
 	in := pathspec.Places{Views: []compare.Side{{Tree: at.Entry.Content.ID, Objects: at.Objects}}}
-	if err := pathspec.Check(ctx, r, specs, in); err != nil {
+	if err := pathspec.CheckMatches(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}
 
@@ -299,7 +299,7 @@ func NamesVersion(ctx context.Context, e *cli.Env, r *kist.Repository, arg strin
 
 // VersionOf returns the file and the version that NAME@N names. It reports whether
 // [NamesVersion] finds that arg names one.
-func VersionOf(ctx context.Context, e *cli.Env, r *kist.Repository, arg string) (f *versions.File, v versions.Version, ok bool, err error) {
+func VersionOf(ctx context.Context, e *cli.Env, r *kist.Repository, arg string) (f *versions.Life, v versions.Version, ok bool, err error) {
 	if !NamesVersion(ctx, e, r, arg) {
 		return nil, v, false, nil
 	}
@@ -414,7 +414,7 @@ func cutVersion(arg string) (name string, number int, ok bool) {
 
 // FileOf returns the file that an argument names by path, in the history of the first tip
 // that has it, or by the first digits of its ID.
-func FileOf(ctx context.Context, e *cli.Env, r *kist.Repository, x *versions.Index, arg string) (*versions.File, error) {
+func FileOf(ctx context.Context, e *cli.Env, r *kist.Repository, x *versions.Index, arg string) (*versions.Life, error) {
 	path, pathErr := e.RepoPath(r, arg)
 	if pathErr == nil {
 		if f, err := x.FileAt(ctx, path); f != nil || err != nil {

@@ -156,8 +156,8 @@ func Inner(t reflect.Type) reflect.Type {
 	return nil
 }
 
-// Name returns the name of a struct in documents: "Move" for moveJSON.
-func Name(t reflect.Type) string {
+// DocumentName returns the name of a struct in documents: "Move" for moveJSON.
+func DocumentName(t reflect.Type) string {
 	name := strings.TrimSuffix(t.Name(), "JSON")
 	return strings.ToUpper(name[:1]) + name[1:]
 }

@@ -4,9 +4,9 @@ import "github.com/kist-vcs/kist/object/sshsig"
 
 // Signature is the result of the check of a signature.
 type Signature struct {
-	Status      sshsig.Status `json:"status" doc:"the result of its check" values:"good|unknown-key|expired|bad|none"`
-	Principal   string        `json:"principal,omitempty" doc:"who signed, as your allowed signers say"`
-	Fingerprint string        `json:"fingerprint,omitempty" doc:"the hash of the key"`
+	Status      sshsig.Verdict `json:"status" doc:"the result of its check" values:"good|unknown-key|expired|bad|none"`
+	Principal   string         `json:"principal,omitempty" doc:"who signed, as your allowed signers say"`
+	Fingerprint string         `json:"fingerprint,omitempty" doc:"the hash of the key"`
 }
 
 func NewSignature(r sshsig.Result) *Signature {

@@ -89,7 +89,7 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 
 // commitBefore returns the commit of a revision, or if that is "" the first parent of to. Without a
 // parent, the result has no tree.
-func (s *Site) commitBefore(ctx context.Context, to *Commit, rev string) (*Commit, error) {
+func (s *Site) commitBefore(ctx context.Context, to *VisibleCommit, rev string) (*VisibleCommit, error) {
 	switch {
 	case rev != "":
 		return s.Open(ctx, rev)

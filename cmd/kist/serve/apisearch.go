@@ -80,7 +80,7 @@ func (s *Site) apiSearch(ctx context.Context, q apiRequest) (any, error) {
 // searchNames returns the readable files and folders below a folder whose names contain a
 // text. Capital and small letters are equal. With more than limit results, it also returns
 // errEnough.
-func (c *Commit) searchNames(ctx context.Context, at string, dir object.Entry, text string, limit int) (found []jsonform.Entry, err error) {
+func (c *VisibleCommit) searchNames(ctx context.Context, at string, dir object.Entry, text string, limit int) (found []jsonform.Entry, err error) {
 	text = strings.ToLower(text)
 	err = tree.Walk(ctx, c.Objects, dir.Content.ID, func(path string, e object.Entry) error {
 		if !strings.Contains(strings.ToLower(e.Name), text) {
@@ -104,7 +104,7 @@ func (c *Commit) searchNames(ctx context.Context, at string, dir object.Entry, t
 }
 
 // searchText is searchNames for the lines of readable files.
-func (c *Commit) searchText(ctx context.Context, at string, dir object.Entry, text string, limit int) (found []lineJSON, err error) {
+func (c *VisibleCommit) searchText(ctx context.Context, at string, dir object.Entry, text string, limit int) (found []lineJSON, err error) {
 	pattern, err := grep.Compile([]string{text}, grep.PatternOptions{Fixed: true, IgnoreCase: true})
 	if err != nil {
 		return nil, badRequest("this text cannot be searched for")

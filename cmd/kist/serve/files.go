@@ -94,7 +94,7 @@ func redirect(w http.ResponseWriter, r *http.Request, to string) {
 
 // sendFile sends the content of a file, or the target of a symlink. The caller has checked
 // the access.
-func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at string, e object.Entry) {
+func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *VisibleCommit, at string, e object.Entry) {
 	var content io.ReadSeeker = strings.NewReader(e.Target)
 	kind := "text/plain; charset=utf-8"
 	switch e.Type {
@@ -178,7 +178,7 @@ func attachment(name string) string {
 // ContentType returns the media type of a file: that of its attribute, or else by its
 // content, which it remembers. It may be any text: before it goes to a browser, see
 // [SetType].
-func (s *Site) ContentType(ctx context.Context, c *Commit, e object.Entry) (string, error) {
+func (s *Site) ContentType(ctx context.Context, c *VisibleCommit, e object.Entry) (string, error) {
 	if kind, ok := e.Attrs[tree.ContentType]; ok {
 		return kind, nil
 	}
@@ -242,7 +242,7 @@ func isCode(media string) bool {
 var archiveFormats = map[string]string{"tar": "application/x-tar", "zip": "application/zip"}
 
 // sendArchive sends the readable part of a folder as an archive.
-func (s *Server) sendArchive(w http.ResponseWriter, r *http.Request, c *Commit, at string, e object.Entry) {
+func (s *Server) sendArchive(w http.ResponseWriter, r *http.Request, c *VisibleCommit, at string, e object.Entry) {
 	format := r.URL.Query().Get("archive")
 	kind, known := archiveFormats[format]
 	if !known {

@@ -31,8 +31,8 @@ type Page struct {
 }
 
 // List returns up to limit readable entries of a folder, after the name after. The error is
-// that of [Commit.Find], or [tree.ErrNotDir] in a [*tree.PathError].
-func (c *Commit) List(ctx context.Context, dir, after string, limit int) (Page, error) {
+// that of [VisibleCommit.Find], or [tree.ErrNotDir] in a [*tree.PathError].
+func (c *VisibleCommit) List(ctx context.Context, dir, after string, limit int) (Page, error) {
 	e, err := c.Find(ctx, dir)
 	if err != nil {
 		return Page{}, err
@@ -61,13 +61,13 @@ func (c *Commit) List(ctx context.Context, dir, after string, limit int) (Page, 
 
 // Readable reports whether the user may read a path. The error means that a rule cannot be
 // read.
-func (c *Commit) Readable(ctx context.Context, path string) (bool, error) {
+func (c *VisibleCommit) Readable(ctx context.Context, path string) (bool, error) {
 	return c.Rules.Readable(ctx, path)
 }
 
 // writeArchive writes the readable part of the folder e, at a path, as an archive. Names in it
 // begin with the name of the folder.
-func (c *Commit) writeArchive(ctx context.Context, w io.Writer, format, at string, e object.Entry) error {
+func (c *VisibleCommit) writeArchive(ctx context.Context, w io.Writer, format, at string, e object.Entry) error {
 	below := compare.Side{Tree: e.Content.ID, Objects: c.Objects}
 	_, err := checkout.Archive(ctx, below, w, checkout.ArchiveOptions{
 		Paths: []string{""}, Format: format, Prefix: fileName(at, c.Commit) + "/", Time: c.Info.Committer.Time.Time(),
@@ -84,7 +84,7 @@ func pageOf(query url.Values) (after string, limit int, err error) {
 
 // listFolder sends a page of a folder: as JSON if the client prefers that, and otherwise as
 // HTML.
-func (s *Server) listFolder(w http.ResponseWriter, r *http.Request, c *Commit, at string, e object.Entry) {
+func (s *Server) listFolder(w http.ResponseWriter, r *http.Request, c *VisibleCommit, at string, e object.Entry) {
 	query := r.URL.Query()
 	after, limit, err := pageOf(query)
 	if err != nil {

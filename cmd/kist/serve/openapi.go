@@ -24,7 +24,7 @@ var apiDocument = sync.OnceValues(func() ([]byte, error) {
 	schemas := part{}
 	answers := Answers()
 	for _, t := range slices.Concat(answers, jsonform.Nested(answers...)) {
-		schemas[jsonform.Name(t)] = objectSchema(t)
+		schemas[jsonform.DocumentName(t)] = objectSchema(t)
 	}
 
 	return json.MarshalIndent(part{
@@ -154,7 +154,7 @@ func schemaOf(t reflect.Type) part {
 	case jsonform.KindMap:
 		return part{"type": "object", "additionalProperties": schemaOf(t.Elem())}
 	case jsonform.KindObject:
-		return part{"$ref": "#/components/schemas/" + jsonform.Name(t)}
+		return part{"$ref": "#/components/schemas/" + jsonform.DocumentName(t)}
 	default:
 		return part{"type": string(kind)}
 	}

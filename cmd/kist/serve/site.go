@@ -74,8 +74,8 @@ func (s *Site) warmRules(ctx context.Context) {
 // one request only.
 func (s *Site) Objects() object.Reader { return kist.ContentsOf(s.Repo, s.cache) }
 
-// Commit is a commit as the user of a request sees it.
-type Commit struct {
+// VisibleCommit is a commit as the user of a request sees it.
+type VisibleCommit struct {
 	compare.Side // its Objects return an error for purged content
 
 	Info  *object.Commit
@@ -84,7 +84,7 @@ type Commit struct {
 
 // Open returns the commit that a revision names, HEAD for "", for the user of ctx. Use it for
 // one request only. Each call reads the names again, and so finds new commits.
-func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
+func (s *Site) Open(ctx context.Context, rev string) (*VisibleCommit, error) {
 	id, err := s.Resolve(ctx, rev)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 		return nil, err
 	}
 
-	c := &Commit{Side: compare.Side{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
+	c := &VisibleCommit{Side: compare.Side{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
 	c.Rules, err = s.Guard.Rules(ctx, access.UserOf(ctx), compare.Side{Commit: id, Tree: info.Tree, Objects: objects})
 	return c, err
 }
@@ -129,16 +129,16 @@ func (s *Site) Resolve(ctx context.Context, rev string) (object.ID, error) {
 // Find returns the entry at a path, or the root for "". The error is a [*tree.PathError] with
 // [tree.ErrNotExist] if the path does not exist, and [access.ErrDenied] if the user may not
 // read it.
-func (c *Commit) Find(ctx context.Context, path string) (object.Entry, error) {
+func (c *VisibleCommit) Find(ctx context.Context, path string) (object.Entry, error) {
 	if err := c.Rules.MayRead(ctx, path); err != nil {
 		return object.Entry{}, err
 	}
 	return tree.Find(ctx, c.Objects, c.Tree, path)
 }
 
-// Status returns the status code for an error, and a text that is safe to show. To a visitor,
+// StatusOf returns the status code for an error, and a text that is safe to show. To a visitor,
 // a path without access does not exist.
-func Status(err error) (code int, text string) {
+func StatusOf(err error) (code int, text string) {
 	var path *tree.PathError
 	var known httpError
 	var ambiguous *refs.AmbiguousError
@@ -173,7 +173,7 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the client has gone
 	}
-	code, text := Status(err)
+	code, text := StatusOf(err)
 	if u := access.UserOf(r.Context()); code == http.StatusNotFound && s.users && u.Name == "" {
 		code, text = errLogin.code, errLogin.text // there may be more to see
 	}

@@ -165,7 +165,7 @@ func (v *Viewer) Version(ctx context.Context, x *versions.Index, of versions.Ver
 
 // VisibleChange returns a change between two commits as the user may see it. If ok is false, the
 // user may not. A move from or to a hidden path is an addition or a removal.
-func VisibleChange(ctx context.Context, from, to *Commit, c tree.Change) (shown tree.Change, ok bool, err error) {
+func VisibleChange(ctx context.Context, from, to *VisibleCommit, c tree.Change) (shown tree.Change, ok bool, err error) {
 	old := c.Path
 	if c.From != "" {
 		old = c.From
@@ -205,7 +205,7 @@ func VisibleChange(ctx context.Context, from, to *Commit, c tree.Change) (shown 
 }
 
 // mayReadInBoth reports whether the user may read a path in both commits.
-func (c *Commit) mayReadInBoth(ctx context.Context, path string, other *Commit) (bool, error) {
+func (c *VisibleCommit) mayReadInBoth(ctx context.Context, path string, other *VisibleCommit) (bool, error) {
 	for _, rules := range []*access.Rules{c.Rules, other.Rules} {
 		if ok, err := rules.Readable(ctx, path); !ok || err != nil {
 			return false, err

@@ -263,7 +263,7 @@ func (t *printed) appendMessage(b []byte, format string) []byte {
 	b = append(b, '\n')
 	expand := format != "raw" && format != "short"
 	for line := range strings.SplitSeq(log.SkipBlank(t.Safe(t.Commit.Message)), "\n") {
-		line = strings.TrimRight(line, log.Space)
+		line = strings.TrimRight(line, log.WhiteSpace)
 		if line == "" && format == "short" {
 			break
 		}
@@ -272,7 +272,7 @@ func (t *printed) appendMessage(b []byte, format string) []byte {
 		}
 		b = append(append(b, "\n    "...), line...)
 	}
-	for n := len(b); n > 0 && strings.IndexByte(log.Space, b[n-1]) >= 0; n = len(b) {
+	for n := len(b); n > 0 && strings.IndexByte(log.WhiteSpace, b[n-1]) >= 0; n = len(b) {
 		b = b[:n-1]
 	}
 	return append(b, '\n')

@@ -172,8 +172,8 @@ func SignatureText(env *cli.Env, result sshsig.Result) string {
 	return env.Paint(color, cli.SignatureText(result))
 }
 
-// Person returns a name and an address as git prints them.
-func Person(s object.Stamp) string { return cli.Printable(s.Name + " <" + s.Email + ">") }
+// FormatPerson returns a name and an address as git prints them.
+func FormatPerson(s object.Stamp) string { return cli.Printable(s.Name + " <" + s.Email + ">") }
 
 // printChanges prints the changes of a commit below its description.
 func (p *CommitPrinter) printChanges(ctx context.Context, cmp *Comparison, changes []compare.Change) error {

@@ -216,7 +216,7 @@ var verbs = map[string]func(b []byte, t *printed) []byte{
 }
 
 // signatureLetters are those of git for %G?.
-var signatureLetters = map[sshsig.Status]string{
+var signatureLetters = map[sshsig.Verdict]string{
 	sshsig.Good: "G", sshsig.UnknownKey: "U", sshsig.Expired: "Y", sshsig.Bad: "B", sshsig.None: "N",
 }
 

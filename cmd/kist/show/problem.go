@@ -161,9 +161,9 @@ func PrintAffected(ctx context.Context, env *cli.Env, r *kist.Repository, commit
 	}
 }
 
-// DamageError returns the error of a command that found n damaged things, and nil if n is
+// DamageFound returns the error of a command that found n damaged things, and nil if n is
 // 0. With --json the things are printed already.
-func DamageError(env *cli.Env, n int, one, many string, hints []string) error {
+func DamageFound(env *cli.Env, n int, one, many string, hints []string) error {
 	switch {
 	case n == 0:
 		return nil

@@ -13,32 +13,32 @@ import (
 	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
-// Place is a file in a commit.
-type Place struct {
+// FileInCommit is a file in a commit.
+type FileInCommit struct {
 	Commit object.ID // zero: the file is in the worktree, and this version not committed
 	Path   string
 }
 
 // Origin is the version of a file that brought a part of it.
 type Origin struct {
-	Place
-	Boundary bool  // the first commit, or one that the options exclude: the part may be older
-	Previous Place // where the file was before; zero: nowhere
+	FileInCommit
+	Boundary bool         // the first commit, or one that the options exclude: the part may be older
+	Previous FileInCommit // where the file was before; zero: nowhere
 }
 
 // File is the file to blame.
 type File struct {
-	Place
+	FileInCommit
 	Entry   object.Entry
-	View    compare.Side // reads the content
-	Parents []Place      // of a file that is not committed: the same file in HEAD and in a merged commit
+	View    compare.Side   // reads the content
+	Parents []FileInCommit // of a file that is not committed: the same file in HEAD and in a merged commit
 }
 
 // Options select the lines or bytes, and the history, of a blame.
 type Options struct {
 	Index   *versions.Index
 	Exclude map[object.ID]bool // the history ends at these commits
-	Space   tree.Space         // white space that does not count
+	Space   tree.SpaceRule     // white space that does not count
 	Lines   []Lines            // only these; none: all
 }
 
@@ -48,7 +48,7 @@ type lineage struct {
 	file    *File
 	opt     *Options
 	waiting []*node // sorted by number
-	nodes   map[Place]*node
+	nodes   map[FileInCommit]*node
 }
 
 // node is a version of the file. Its pending parts come from it or from an older version.
@@ -64,14 +64,14 @@ type node struct {
 }
 
 func newHistory(r *kist.Repository, f *File, o *Options) *lineage {
-	return &lineage{r: r, file: f, opt: o, nodes: map[Place]*node{}}
+	return &lineage{r: r, file: f, opt: o, nodes: map[FileInCommit]*node{}}
 }
 
 // startNode returns the node of the file itself.
 func (h *lineage) startNode() *node {
 	f := h.file
 	if f.Commit.IsZero() {
-		return h.addNode(&node{Origin: Origin{Place: f.Place}, number: int(^uint(0) >> 1)})
+		return h.addNode(&node{Origin: Origin{FileInCommit: f.FileInCommit}, number: int(^uint(0) >> 1)})
 	}
 	n, _ := h.nodeAt(f.Commit, f.Path)
 	return n
@@ -83,7 +83,7 @@ func (h *lineage) nodeAt(commit object.ID, path string) (*node, bool) {
 	if !ok || v.Type != object.TypeFile {
 		return nil, false
 	}
-	place := Place{v.Commit, path}
+	place := FileInCommit{v.Commit, path}
 	boundary := h.opt.Exclude[v.Commit]
 	if boundary {
 		place.Commit = h.boundaryBefore(commit, v)
@@ -91,7 +91,7 @@ func (h *lineage) nodeAt(commit object.ID, path string) (*node, bool) {
 	if n := h.nodes[place]; n != nil {
 		return n, true
 	}
-	n := &node{Origin: Origin{Place: place, Boundary: boundary}, version: v, number: h.opt.Index.Number(place.Commit)}
+	n := &node{Origin: Origin{FileInCommit: place, Boundary: boundary}, version: v, number: h.opt.Index.Number(place.Commit)}
 	if !boundary {
 		n.Boundary = len(h.opt.Index.Parents(v.Commit)) == 0
 	}
@@ -114,7 +114,7 @@ func (h *lineage) boundaryBefore(commit object.ID, v versions.Version) object.ID
 }
 
 func (h *lineage) addNode(n *node) *node {
-	h.nodes[n.Place] = n
+	h.nodes[n.FileInCommit] = n
 	at, _ := slices.BinarySearchFunc(h.waiting, n, func(a, b *node) int { return cmp.Compare(a.number, b.number) })
 	h.waiting = slices.Insert(h.waiting, at, n)
 	return n
@@ -155,11 +155,11 @@ func (h *lineage) earlierNodes(ctx context.Context, n *node) (list []*node, err 
 }
 
 // parentPlaces returns where the parents of a version's commit have, or would have, the file.
-func (h *lineage) parentPlaces(ctx context.Context, n *node) (list []Place, err error) {
+func (h *lineage) parentPlaces(ctx context.Context, n *node) (list []FileInCommit, err error) {
 	x := h.opt.Index
 	parents := x.Parents(n.Commit)
 	for _, p := range parents {
-		place := Place{p, n.Path}
+		place := FileInCommit{p, n.Path}
 		if _, ok := x.At(p, n.Path); !ok && n.version.From != "" {
 			place.Path = n.version.From
 			if _, ok := x.At(p, place.Path); !ok && len(parents) > 1 { // the index has one former path only
@@ -188,7 +188,7 @@ func (h *lineage) formerPath(ctx context.Context, parent object.ID, n *node) (st
 
 // entryOf returns the entry of a version, and the view that reads its content.
 func (h *lineage) entryOf(ctx context.Context, n *node) (object.Entry, compare.Side, error) {
-	if n.Place == h.file.Place {
+	if n.FileInCommit == h.file.FileInCommit {
 		return h.file.Entry, h.file.View, nil
 	}
 	e, err := n.version.Stored(ctx, h.r)

@@ -22,12 +22,12 @@ func Committed(ctx context.Context, r *kist.Repository, commit object.ID, path s
 	if err != nil {
 		return nil, err
 	}
-	return findFile(ctx, v, Place{commit, path})
+	return findFile(ctx, v, FileInCommit{commit, path})
 }
 
 // findFile returns the file of a view.
-func findFile(ctx context.Context, v compare.Side, at Place) (*File, error) {
-	f := &File{Place: at, View: v}
+func findFile(ctx context.Context, v compare.Side, at FileInCommit) (*File, error) {
+	f := &File{FileInCommit: at, View: v}
 	var err error
 	if f.Entry, err = v.Find(ctx, at.Path); err == nil && f.Entry.Type != object.TypeFile {
 		err = fmt.Errorf("path %q: %w", at.Path, ErrNotFile)
@@ -46,7 +46,7 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 	if err != nil {
 		return nil, err
 	}
-	f, err := findFile(ctx, v, Place{Path: path})
+	f, err := findFile(ctx, v, FileInCommit{Path: path})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 		if i == 0 && from == path && tree.ContentID(&old) == tree.ContentID(&f.Entry) && old.Type == object.TypeFile {
 			return Committed(ctx, r, parent, path)
 		}
-		f.Parents = append(f.Parents, Place{parent, from})
+		f.Parents = append(f.Parents, FileInCommit{parent, from})
 	}
 	return f, nil
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Edit replaces lines of an old text by lines of a new text.
-type Edit struct{ Old, New Lines }
+// LineEdit replaces lines of an old text by lines of a new text.
+type LineEdit struct{ Old, New Lines }
 
 // Trace returns where ranges of the lines of a new text were in the old text, and the edits
 // that touched them. The ranges are sorted, and so is the result. An edit that touches a range
 // is in the result as a whole, as in git.
-func Trace(old, new []string, ranges []Lines) (before []Lines, touched []Edit) {
-	var edits []Edit
+func Trace(old, new []string, ranges []Lines) (before []Lines, touched []LineEdit) {
+	var edits []LineEdit
 	tree.EachEdit(old, new, func(aLo, aHi, bLo, bHi int) {
-		edits = append(edits, Edit{Lines{aLo, aHi}, Lines{bLo, bHi}})
+		edits = append(edits, LineEdit{Lines{aLo, aHi}, Lines{bLo, bHi}})
 	})
 	for _, e := range edits {
 		if slices.ContainsFunc(ranges, func(r Lines) bool { return e.New.Hi > r.Lo && e.New.Lo < r.Hi }) {
@@ -62,12 +62,12 @@ func Trace(old, new []string, ranges []Lines) (before []Lines, touched []Edit) {
 
 // Hunks returns the edits of ranges in the unified format, one hunk for each range that an
 // edit touches. Touched is the result of [Trace] for the same ranges.
-func Hunks(old, new []string, ranges []Lines, touched []Edit) []byte {
+func Hunks(old, new []string, ranges []Lines, touched []LineEdit) []byte {
 	var out bytes.Buffer
 	for _, r := range ranges {
-		list := slices.DeleteFunc(slices.Clone(touched), func(e Edit) bool { return e.New.Hi < r.Lo || e.New.Lo > r.Hi })
+		list := slices.DeleteFunc(slices.Clone(touched), func(e LineEdit) bool { return e.New.Hi < r.Lo || e.New.Lo > r.Hi })
 		if n := len(list); n > 1 { // an edit directly behind the range counts only if it is alone
-			if i := slices.IndexFunc(list, func(e Edit) bool { return e.New.Lo == r.Hi }); i > 0 {
+			if i := slices.IndexFunc(list, func(e LineEdit) bool { return e.New.Lo == r.Hi }); i > 0 {
 				list = list[:i]
 			}
 		}
@@ -79,7 +79,7 @@ func Hunks(old, new []string, ranges []Lines, touched []Edit) []byte {
 }
 
 // writeHunk writes one hunk.
-func writeHunk(out *bytes.Buffer, old, new []string, r Lines, edits []Edit) {
+func writeHunk(out *bytes.Buffer, old, new []string, r Lines, edits []LineEdit) {
 	first, last := edits[0], edits[len(edits)-1]
 	from := Lines{first.Old.Lo - max(first.New.Lo-r.Lo, 0), last.Old.Hi + max(r.Hi-last.New.Hi, 0)}
 	start := from.Lo + 1

@@ -206,7 +206,7 @@ func (n *Node) Fixed() bool {
 
 // Open opens the file n. The error matches [object.ErrPurged] if a part of its content was
 // purged.
-func (n *Node) Open(ctx context.Context) (*File, error) {
+func (n *Node) Open(ctx context.Context) (*OpenFile, error) {
 	if n.Type != object.TypeFile {
 		return nil, &tree.PathError{Path: n.Name, Err: errNotFile}
 	}
@@ -220,7 +220,7 @@ func (n *Node) Open(ctx context.Context) (*File, error) {
 	if err := n.h.objects.checkFile(ctx, &n.Entry); err != nil {
 		return nil, err
 	}
-	return &File{r: n.h.objects, entry: n.Entry}, nil
+	return &OpenFile{r: n.h.objects, entry: n.Entry}, nil
 }
 
 var errNotFile = errors.New("not a regular file")

@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// File is an open file. It reads only the chunks that are needed. If they are read in their
+// OpenFile is an open file. It reads only the chunks that are needed. If they are read in their
 // order, it reads the next ones ahead. It need not be closed, and is safe for concurrent use.
-type File struct {
+type OpenFile struct {
 	r     cachedReader
 	entry object.Entry
 
@@ -31,15 +31,15 @@ const (
 )
 
 // Size returns the file's size in bytes.
-func (f *File) Size() int64 { return int64(f.entry.Size) }
+func (f *OpenFile) Size() int64 { return int64(f.entry.Size) }
 
 // Name returns the name of the file in its folder.
-func (f *File) Name() string { return f.entry.Name }
+func (f *OpenFile) Name() string { return f.entry.Name }
 
 // Parts returns the n bytes at off, or those up to the end of the file, in one slice for each
 // chunk that has some of them. The caller must not change the bytes. With an error, Parts
 // returns the bytes before the place of the error.
-func (f *File) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err error) {
+func (f *OpenFile) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err error) {
 	if off < 0 {
 		return nil, errors.New("read: before the start of the file")
 	}
@@ -59,7 +59,7 @@ func (f *File) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err
 
 // readPart returns the bytes at off, up to the end of the chunk there. With ahead, it begins to
 // read the next chunks, too.
-func (f *File) readPart(ctx context.Context, off uint64, ahead bool) ([]byte, error) {
+func (f *OpenFile) readPart(ctx context.Context, off uint64, ahead bool) ([]byte, error) {
 	if f.entry.Content.IsZero() {
 		if uint64(len(f.entry.Inline)) != f.entry.Size {
 			return nil, sizeError(object.KindTree, len(f.entry.Inline), f.entry.Size)
@@ -90,7 +90,7 @@ func sizeError(kind object.Kind, have int, want uint64) error {
 func chunkKey(c object.ChunkAt) object.Key { return object.Key{Kind: object.KindChunk, ID: c.ID} }
 
 // locateChunk returns the chunk at off, and the next ones.
-func (f *File) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, next []object.ChunkAt, err error) {
+func (f *OpenFile) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, next []object.ChunkAt, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.hasPlace(off) {
@@ -108,7 +108,7 @@ func (f *File) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, n
 }
 
 // hasPlace reports whether f.places has the chunk at off.
-func (f *File) hasPlace(off uint64) bool {
+func (f *OpenFile) hasPlace(off uint64) bool {
 	if len(f.places) == 0 || off < f.places[0].Offset {
 		return false
 	}
@@ -117,7 +117,7 @@ func (f *File) hasPlace(off uint64) bool {
 }
 
 // loadPlaces looks up the chunk at off and the next ones.
-func (f *File) loadPlaces(ctx context.Context, off uint64) error {
+func (f *OpenFile) loadPlaces(ctx context.Context, off uint64) error {
 	var places []object.ChunkAt
 	for c, err := range object.Chunks(ctx, f.r, f.entry.Content, f.entry.Size, off) {
 		if err != nil && len(places) > 0 {
@@ -136,7 +136,7 @@ func (f *File) loadPlaces(ctx context.Context, off uint64) error {
 
 // noteRead notes a read of n bytes at off, and reports whether the file is read in its order.
 // Reads may overtake each other.
-func (f *File) noteRead(off int64, n int) bool {
+func (f *OpenFile) noteRead(off int64, n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if off < f.next-overtaken || off > f.next+overtaken {

@@ -28,7 +28,7 @@ type versionIndex struct {
 	root    *Node                 // of the tip
 	deleted map[string]*deletedIn // by folder
 	path    string                // of last
-	last    *versions.File        // the file that was looked for last; nil: none
+	last    *versions.Life        // the file that was looked for last; nil: none
 }
 
 // deletedIn lists the names in a folder that are in the history of the tip, but not in the tip.
@@ -86,7 +86,7 @@ func (x *versionIndex) deletedIn(dir string) *deletedIn {
 }
 
 // findFile returns the life of the file at a path, or nil.
-func (x *versionIndex) findFile(ctx context.Context, path string) (*versions.File, error) {
+func (x *versionIndex) findFile(ctx context.Context, path string) (*versions.Life, error) {
 	if x.last != nil && x.path == path {
 		return x.last, nil
 	}

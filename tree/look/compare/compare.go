@@ -150,7 +150,7 @@ func HeadCommit(ctx context.Context, r *kist.Repository) (refs.Head, *object.Com
 // OpsAt returns the operations that write path as it is in the view, with its
 // parent folders and everything below it. Lost has the folders below it that are
 // damaged or missing.
-func (v Side) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.Failed, err error) {
+func (v Side) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.FailedPath, err error) {
 	e, err := v.Find(ctx, path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 		return nil, nil, fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
@@ -175,7 +175,7 @@ func (v Side) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 		if !object.IsUnreadable(err) || at == "" { // without the root, nothing can be written
 			return err == nil, err
 		}
-		lost = append(lost, worktree.Failed{Path: at, Err: err})
+		lost = append(lost, worktree.FailedPath{Path: at, Err: err})
 		return false, nil
 	}, func(below string, e object.Entry) error { return add(tree.Join(path, below), e) })
 	return ops, lost, err

@@ -139,15 +139,15 @@ func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (Side,
 // WithLost adds folders that could not be read to the paths that could not be
 // written.
 func WithLost(err error, lost []LostFolder) error {
-	list := make([]worktree.Failed, len(lost))
+	list := make([]worktree.FailedPath, len(lost))
 	for i, l := range lost {
-		list[i] = worktree.Failed{Path: l.Path, Err: l.Err}
+		list[i] = worktree.FailedPath{Path: l.Path, Err: l.Err}
 	}
 	return WithFailed(err, list)
 }
 
 // WithFailed adds paths to an error about unwritten paths.
-func WithFailed(err error, lost []worktree.Failed) error {
+func WithFailed(err error, lost []worktree.FailedPath) error {
 	var failed *worktree.ApplyError
 	if len(lost) == 0 || err != nil && !errors.As(err, &failed) {
 		return err
@@ -156,7 +156,7 @@ func WithFailed(err error, lost []worktree.Failed) error {
 	if failed != nil {
 		all.Failed, all.Stopped = append(all.Failed, failed.Failed...), failed.Stopped
 	}
-	slices.SortStableFunc(all.Failed, func(a, b worktree.Failed) int { return tree.ComparePaths(a.Path, b.Path) })
+	slices.SortStableFunc(all.Failed, func(a, b worktree.FailedPath) int { return tree.ComparePaths(a.Path, b.Path) })
 	return all
 }
 

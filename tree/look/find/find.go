@@ -56,7 +56,7 @@ type Query struct {
 	test    test
 	like    *likeTest // of the test like=, or nil
 	changed []*changedTest
-	at      Place // the searched place
+	at      SearchStart // the searched place
 
 	index   *versions.Index         // nil until it is used
 	roots   map[object.ID]object.ID // the trees of commits
@@ -116,8 +116,8 @@ func (q *Query) Likeness() (size uint64, ok bool) {
 	return q.like.size, true
 }
 
-// Place is a folder or file of a tree.
-type Place struct {
+// SearchStart is a folder or file of a tree.
+type SearchStart struct {
 	Path    string // "" for the root
 	Entry   object.Entry
 	Root    object.ID // the root of the tree
@@ -128,7 +128,7 @@ type Place struct {
 // In returns the selected entries below a folder in path order, or the file itself. With a
 // test like=, files with the same content come first, and then the files that share most. An
 // error is the last value. Entries that the reader passes over are left out.
-func (q *Query) In(ctx context.Context, at Place) iter.Seq2[File, error] {
+func (q *Query) In(ctx context.Context, at SearchStart) iter.Seq2[File, error] {
 	list := func(yield func(File, error) bool) {
 		defer q.saveSums(ctx)
 		err := q.walkPlace(ctx, at, func(f File) error {
@@ -150,7 +150,7 @@ func (q *Query) In(ctx context.Context, at Place) iter.Seq2[File, error] {
 var errStop = errors.New("stop")
 
 // walkPlace calls fn with all entries of a place.
-func (q *Query) walkPlace(ctx context.Context, at Place, fn func(f File) error) error {
+func (q *Query) walkPlace(ctx context.Context, at SearchStart, fn func(f File) error) error {
 	q.at = at
 	for _, c := range q.changed {
 		if err := c.findPaths(ctx, q.r, at); err != nil {

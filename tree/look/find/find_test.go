@@ -231,7 +231,7 @@ func (s *repository) run(words []string, folder string) (files []find.File) {
 	s.Check(err)
 	e, err := tree.Find(s.Context(), v.Objects, v.Tree, folder)
 	s.Check(err)
-	for f, err := range q.In(s.Context(), find.Place{Path: folder, Entry: e, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
+	for f, err := range q.In(s.Context(), find.SearchStart{Path: folder, Entry: e, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
 		s.Check(err)
 		files = append(files, f)
 	}

@@ -40,7 +40,7 @@ func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
 		return nil, err
 	}
 	defer q.saveSums(ctx)
-	q.at = Place{Objects: q.r.Contents()}
+	q.at = SearchStart{Objects: q.r.Contents()}
 	for _, c := range q.changed {
 		if err := c.findBefore(ctx, q.r); err != nil {
 			return nil, err

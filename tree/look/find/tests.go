@@ -17,9 +17,9 @@ import (
 	"github.com/kist-vcs/kist/tree/ignore"
 )
 
-// Keys are the keys of tests in the order of the help. There is also attr.KEY for each KEY of
+// TestKeys are the keys of tests in the order of the help. There is also attr.KEY for each KEY of
 // an attribute.
-var Keys = []string{
+var TestKeys = []string{
 	"name", "iname", "path", "type", "size", "newer", "older", "changed", "id", "sha256", "like", "content-type",
 }
 
@@ -29,7 +29,7 @@ func (q *Query) newTest(ctx context.Context, word string) (test, error) {
 	if attr, ok := strings.CutPrefix(key, "attr."); ok && attr != "" {
 		return q.attrTest(attr, value), nil
 	}
-	if !slices.Contains(Keys, key) {
+	if !slices.Contains(TestKeys, key) {
 		return test{}, fmt.Errorf("no test is called %q; a file of this name is name=%s", key, word)
 	}
 	if value == "" {
@@ -170,7 +170,7 @@ func (q *Query) changedTest(ctx context.Context, value string) (test, error) {
 
 // findPaths finds the paths that differ from the earlier tree. A path outside of at does not
 // matter.
-func (c *changedTest) findPaths(ctx context.Context, r *kist.Repository, at Place) error {
+func (c *changedTest) findPaths(ctx context.Context, r *kist.Repository, at SearchStart) error {
 	since := c.since
 	if since.IsZero() && !at.Commit.IsZero() {
 		line := history.Walk(ctx, r.Objects(), []object.ID{at.Commit}, history.Options{FirstParent: true})

@@ -26,7 +26,7 @@ type LineChange struct {
 	FileLines
 	From     string // the path in the parent; "": the commit brought the file
 	Old, New []string
-	Touched  []blame.Edit
+	Touched  []blame.LineEdit
 }
 
 // ErrManyStarts is the error for lines whose log would begin at several commits.

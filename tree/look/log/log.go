@@ -195,7 +195,7 @@ func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b logBoun
 	}
 	for _, rev := range revs {
 		rev, negated := strings.CutPrefix(rev, "^")
-		starts, exclude, err := Range(ctx, r, rev)
+		starts, exclude, err := ParseRange(ctx, r, rev)
 		if err != nil {
 			return logBounds{}, err
 		}
@@ -241,9 +241,9 @@ func (b logBounds) leftSide(ctx context.Context, r *kist.Repository) (map[object
 	return left, nil
 }
 
-// Range returns the commits that a revision, or a form for several, starts from and
+// ParseRange returns the commits that a revision, or a form for several, starts from and
 // excludes: "^REV", "A..B", "A...B", and those of [refs.SplitParents].
-func Range(ctx context.Context, r *kist.Repository, text string) (starts, exclude []object.ID, err error) {
+func ParseRange(ctx context.Context, r *kist.Repository, text string) (starts, exclude []object.ID, err error) {
 	resolve := func(list *[]object.ID, rev string) {
 		var id object.ID
 		if err == nil {
@@ -276,7 +276,7 @@ func Range(ctx context.Context, r *kist.Repository, text string) (starts, exclud
 	return starts, exclude, err
 }
 
-// withParents is Range for the forms of [refs.SplitParents].
+// withParents is ParseRange for the forms of [refs.SplitParents].
 func withParents(ctx context.Context, r *kist.Repository, rev, suffix string, parent int) (starts, exclude []object.ID, err error) {
 	id, c, err := r.ReadCommit(ctx, rev)
 	switch {

@@ -84,7 +84,7 @@ func SplitMessage(message string) (title, body string) {
 	rest := SkipBlank(message)
 	for rest != "" {
 		line, after, _ := strings.Cut(rest, "\n")
-		line = strings.TrimRight(line, Space)
+		line = strings.TrimRight(line, WhiteSpace)
 		if line == "" {
 			break
 		}
@@ -101,7 +101,7 @@ func SplitMessage(message string) (title, body string) {
 func SkipBlank(text string) string {
 	for text != "" {
 		line, rest, _ := strings.Cut(text, "\n")
-		if strings.Trim(line, Space) != "" {
+		if strings.Trim(line, WhiteSpace) != "" {
 			break
 		}
 		text = rest
@@ -109,5 +109,5 @@ func SkipBlank(text string) string {
 	return text
 }
 
-// Space has the bytes that git takes for white space.
-const Space = " \t\r\n"
+// WhiteSpace has the bytes that git takes for white space.
+const WhiteSpace = " \t\r\n"

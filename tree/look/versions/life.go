@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 )
 
-// File is the life of a file, as the history of one commit has it.
-type File struct {
+// Life is the life of a file, as the history of one commit has it.
+type Life struct {
 	ID       object.ID
 	Path     string    // now, or before it was removed
 	Tip      Tip       // the history that it was found in
@@ -32,7 +32,7 @@ func FileID(commit object.ID, path string) object.ID {
 }
 
 // Last returns the number of the newest version with content, or 0.
-func (f *File) Last() int {
+func (f *Life) Last() int {
 	n := 0
 	for i := range f.Versions {
 		n = max(n, f.Versions[i].Number)
@@ -42,7 +42,7 @@ func (f *File) Last() int {
 
 // Version returns a version by its number. Negative numbers count from the end: -1 is
 // the last one.
-func (f *File) Version(number int) (Version, bool) {
+func (f *Life) Version(number int) (Version, bool) {
 	if number < 0 {
 		number += f.Last() + 1
 	}
@@ -56,13 +56,13 @@ func (f *File) Version(number int) (Version, bool) {
 }
 
 // Removed reports whether the file does not exist at the end of its life.
-func (f *File) Removed() bool { return f.Versions[len(f.Versions)-1].Type == 0 }
+func (f *Life) Removed() bool { return f.Versions[len(f.Versions)-1].Type == 0 }
 
 // Created returns the time of the first change, in seconds since 1970.
-func (f *File) Created() int64 { return f.Versions[0].Time }
+func (f *Life) Created() int64 { return f.Versions[0].Time }
 
 // Updated returns the time of the last change, in seconds since 1970.
-func (f *File) Updated() int64 { return f.Versions[len(f.Versions)-1].Time }
+func (f *Life) Updated() int64 { return f.Versions[len(f.Versions)-1].Time }
 
 // sortChanges orders the changes of each path by chain and commit, for [Index.changeAt].
 func (x *Index) sortChanges() {
@@ -166,13 +166,13 @@ func (x *Index) lifeChanges(ctx context.Context, change int32) (list []int32, er
 }
 
 // fileOfLife returns the life that ends with a change in the history of a tip.
-func (x *Index) fileOfLife(ctx context.Context, tip Tip, change int32) (*File, error) {
+func (x *Index) fileOfLife(ctx context.Context, tip Tip, change int32) (*Life, error) {
 	list, err := x.lifeChanges(ctx, change)
 	if err != nil {
 		return nil, err
 	}
 	first := &x.changes[list[0]]
-	f := &File{ID: FileID(x.commits[first.commit].id, x.paths[first.path]), Path: x.paths[x.changes[change].path], Tip: tip}
+	f := &Life{ID: FileID(x.commits[first.commit].id, x.paths[first.path]), Path: x.paths[x.changes[change].path], Tip: tip}
 	number := 0
 	for _, i := range list {
 		v := x.versionOf(&x.changes[i])
@@ -188,7 +188,7 @@ func (x *Index) fileOfLife(ctx context.Context, tip Tip, change int32) (*File, e
 // File returns the life of the file or folder that was last at a path in the history of a
 // commit. It returns nil if the history never had the path. If the file went on
 // at another path, its last version is Moved.
-func (x *Index) File(ctx context.Context, tip Tip, path string) (*File, error) {
+func (x *Index) File(ctx context.Context, tip Tip, path string) (*Life, error) {
 	commit, known := x.commitNumbers[tip.Commit]
 	number, had := x.pathNumbers[path]
 	if !known || !had {
@@ -202,7 +202,7 @@ func (x *Index) File(ctx context.Context, tip Tip, path string) (*File, error) {
 }
 
 // FileAt returns the file at a path in the history of the first tip that has it, or nil.
-func (x *Index) FileAt(ctx context.Context, path string) (*File, error) {
+func (x *Index) FileAt(ctx context.Context, path string) (*Life, error) {
 	for _, tip := range x.tips {
 		if f, err := x.File(ctx, tip, path); f != nil || err != nil {
 			return f, err
@@ -213,12 +213,12 @@ func (x *Index) FileAt(ctx context.Context, path string) (*File, error) {
 
 // Find returns the file whose ID begins with digits, from the first tip with it. It returns nil
 // if there is none or if there are fewer than [MinDigits], and [ErrAmbiguous] if there are several.
-func (x *Index) Find(ctx context.Context, digits string) (*File, error) {
+func (x *Index) Find(ctx context.Context, digits string) (*Life, error) {
 	digits = strings.ToLower(digits)
 	if !object.IsHex(digits) || len(digits) < MinDigits {
 		return nil, nil
 	}
-	var found *File
+	var found *Life
 	for i := range x.changes {
 		c := &x.changes[i]
 		if c.same > 0 || c.flags&flagAdded == 0 || c.from >= 0 {
@@ -243,7 +243,7 @@ func (x *Index) Find(ctx context.Context, digits string) (*File, error) {
 // fileFrom returns the file with an ID that begins with a change, from the first tip that
 // has it. It returns nil if no life begins there. If another file, or a folder, has taken the
 // path since, the life ends before that.
-func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*File, error) {
+func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*Life, error) {
 	paths := map[int32]bool{x.changes[change].path: true} // where the file can have been
 	for grown := true; grown; {
 		grown = false
@@ -272,7 +272,7 @@ func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*File
 
 // fileAt returns the file with an ID that a tip has, or had last, at one of the given paths. It
 // returns nil if there is none.
-func (x *Index) fileAt(ctx context.Context, tip Tip, id object.ID, paths map[int32]bool) (best *File, err error) {
+func (x *Index) fileAt(ctx context.Context, tip Tip, id object.ID, paths map[int32]bool) (best *Life, err error) {
 	commit, known := x.commitNumbers[tip.Commit]
 	if !known {
 		return nil, nil
@@ -312,7 +312,7 @@ func (x *Index) continuing(change int32, paths map[int32]bool) (list []int32) {
 
 // Deleted returns the files that the history of a commit has, and the commit itself does
 // not. They are sorted by path.
-func (x *Index) Deleted(ctx context.Context, tip Tip) (list []*File, err error) {
+func (x *Index) Deleted(ctx context.Context, tip Tip) (list []*Life, err error) {
 	commit, known := x.commitNumbers[tip.Commit]
 	if !known {
 		return nil, nil
@@ -331,6 +331,6 @@ func (x *Index) Deleted(ctx context.Context, tip Tip) (list []*File, err error) 
 		}
 		list = append(list, f)
 	}
-	slices.SortFunc(list, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(list, func(a, b *Life) int { return strings.Compare(a.Path, b.Path) })
 	return list, nil
 }

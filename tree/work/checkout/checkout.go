@@ -228,7 +228,7 @@ func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
 	if err != nil {
 		return err
 	}
-	p, err := Plan(ctx, r, idx, r.Objects(), s)
+	p, err := PlanSwitch(ctx, r, idx, r.Objects(), s)
 	if err != nil {
 		return err
 	}
@@ -242,9 +242,9 @@ type Planned struct {
 	ops []worktree.Op
 }
 
-// Plan plans a switch from the tree that idx has. The trees are read from objects. Errors
+// PlanSwitch plans a switch from the tree that idx has. The trees are read from objects. Errors
 // are as for [SwitchTree].
-func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects object.Reader, s Tips) (*Planned, error) {
+func PlanSwitch(ctx context.Context, r *kist.Repository, idx *index.Index, objects object.Reader, s Tips) (*Planned, error) {
 	from, to := s.From, s.To
 	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, Names: s.Names, Needs: []object.ID{from.Commit, to.Commit}}
 	switch {

@@ -69,7 +69,7 @@ func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, 
 	var failed *worktree.ApplyError
 	if errors.As(err, &failed) {
 		c.list = slices.DeleteFunc(c.list, func(at Cleaned) bool {
-			return slices.ContainsFunc(failed.Failed, func(f worktree.Failed) bool { return tree.Below(f.Path, strings.TrimSuffix(at.Path, "/")) })
+			return slices.ContainsFunc(failed.Failed, func(f worktree.FailedPath) bool { return tree.Below(f.Path, strings.TrimSuffix(at.Path, "/")) })
 		})
 	}
 	return c.list, err

@@ -109,7 +109,7 @@ func Extract(ctx context.Context, r *kist.Repository, source compare.Side, o Ext
 		lost = append(lost, verifyWritten(ctx, to.w, applied)...)
 	}
 	if finishErr := to.finishFolder(ctx, r, o, how); finishErr != nil {
-		lost = append(lost, worktree.Failed{Err: finishErr})
+		lost = append(lost, worktree.FailedPath{Err: finishErr})
 	}
 
 	return result, compare.WithFailed(err, lost)
@@ -117,16 +117,16 @@ func Extract(ctx context.Context, r *kist.Repository, source compare.Side, o Ext
 
 // dropGit removes the operations that Apply will refuse from the plan. It returns their folders
 // of git, with the reason.
-func (e *Extracted) dropGit(w *worktree.Worktree, o ExtractOptions) (failed []worktree.Failed) {
+func (e *Extracted) dropGit(w *worktree.Worktree, o ExtractOptions) (failed []worktree.FailedPath) {
 	e.Ops = slices.DeleteFunc(slices.Clone(e.Ops), func(op worktree.Op) bool {
 		err := w.MayWrite(op.Path)
 		if err == nil || o.Git {
 			return false
 		}
-		failed = append(failed, worktree.Failed{Path: tree.GitFolder(op.Path), Err: err})
+		failed = append(failed, worktree.FailedPath{Path: tree.GitFolder(op.Path), Err: err})
 		return true
 	})
-	return slices.CompactFunc(failed, func(a, b worktree.Failed) bool { return a.Path == b.Path })
+	return slices.CompactFunc(failed, func(a, b worktree.FailedPath) bool { return a.Path == b.Path })
 }
 
 // refuseDifferent returns a [*stage.LocalChangesError] if ops would replace anything that
@@ -146,7 +146,7 @@ func refuseDifferent(ctx context.Context, r *kist.Repository, w *worktree.Worktr
 
 // selectedOps returns the operations that write the selected paths. Lost are the folders
 // that cannot be read.
-func selectedOps(ctx context.Context, source compare.Side, o ExtractOptions) (ops []worktree.Op, lost []worktree.Failed, err error) {
+func selectedOps(ctx context.Context, source compare.Side, o ExtractOptions) (ops []worktree.Op, lost []worktree.FailedPath, err error) {
 	for _, path := range o.Paths {
 		list, unread, err := source.OpsAt(ctx, path)
 		if err != nil {
@@ -188,7 +188,7 @@ func selectedOps(ctx context.Context, source compare.Side, o ExtractOptions) (op
 
 // findSurplus returns the operations that remove everything selected that the view does
 // not have. Paths in lost folders and bare repositories stay.
-func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, lost []worktree.Failed, o ExtractOptions) (list []worktree.Op, err error) {
+func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, lost []worktree.FailedPath, o ExtractOptions) (list []worktree.Op, err error) {
 	wanted := make(map[string]bool, len(ops)) // whether it is a folder
 	for _, op := range ops {
 		wanted[op.Path] = op.New.Type == object.TypeDir
@@ -229,7 +229,7 @@ func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, l
 }
 
 // verifyWritten returns the files that differ from their entries after they were written.
-func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree.Applied) (bad []worktree.Failed) {
+func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree.Applied) (bad []worktree.FailedPath) {
 	var ops []worktree.Op
 	for _, a := range applied {
 		if a.New != nil && a.New.Type != object.TypeDir {
@@ -242,7 +242,7 @@ func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree
 		return nil // cancelled, which Apply's caller sees
 	}
 	for _, f := range found {
-		bad = append(bad, worktree.Failed{Path: f.Path, Err: cmp.Or(f.Err, ErrNotVerified)})
+		bad = append(bad, worktree.FailedPath{Path: f.Path, Err: cmp.Or(f.Err, ErrNotVerified)})
 	}
 
 	return bad

@@ -52,7 +52,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		if !id.IsZero() {
 			tx.MoveHead(head, id, "reset: moving to "+rev)
 		}
-		operation.Reset(tx)
+		operation.ClearForReset(tx)
 	}
 
 	var lost []compare.LostFolder

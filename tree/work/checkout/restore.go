@@ -18,14 +18,14 @@ import (
 
 // RestoreOptions configure [Restore].
 type RestoreOptions struct {
-	Paths    []string  // "" means everything
-	Source   string    // a revision; empty: HEAD with Staged, otherwise the index
-	At       string    // with Source and one path: the path in the source; empty: the same path
-	Side     tree.Side // write this side of conflicts; needs an empty Source and restores only files
-	Staged   bool      // restore the index
-	Worktree bool      // restore the files
-	Overlay  bool      // remove no path that is missing in the source
-	Force    bool      // also overwrite untracked files
+	Paths    []string       // "" means everything
+	Source   string         // a revision; empty: HEAD with Staged, otherwise the index
+	At       string         // with Source and one path: the path in the source; empty: the same path
+	Side     tree.MergeSide // write this side of conflicts; needs an empty Source and restores only files
+	Staged   bool           // restore the index
+	Worktree bool           // restore the files
+	Overlay  bool           // remove no path that is missing in the source
+	Force    bool           // also overwrite untracked files
 	Progress kist.Progress
 }
 

@@ -36,7 +36,7 @@ type MergeOptions struct {
 	NoCommit        bool   // stop before the commit
 	Squash          bool   // leave the merged changes staged; no merge is in progress
 	Discard         bool   // keep our tree: the strategy "ours"
-	Favor           tree.Side
+	Favor           tree.MergeSide
 	Unrelated       bool // merge without a common history, or if its content has expired
 
 	// Verify returns an error for a commit that must not be merged, such as one without a good
@@ -246,7 +246,7 @@ type threeWay struct {
 	state        operation.State
 	noCommit     bool
 	squash       bool // no merge is in progress afterwards
-	favor        tree.Side
+	favor        tree.MergeSide
 	apply        *ApplyOptions // of [Apply]
 	progress     kist.Progress
 	stats        volume.Stats // objects stored before the commit

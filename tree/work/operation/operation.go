@@ -303,9 +303,9 @@ func clear(ctx context.Context, r *kist.Repository) error {
 		refs.StepsMsg, refs.StepsHead)
 }
 
-// Reset is ClearState for a reset. A rebase goes on, as in git: the reset may be a part
+// ClearForReset is ClearState for a reset. A rebase goes on, as in git: the reset may be a part
 // of it.
-func Reset(tx *kist.Tx) {
+func ClearForReset(tx *kist.Tx) {
 	tx.NoteStep(func(ctx context.Context) error {
 		state, err := Current(tx.Repository())
 		if err != nil && !errors.Is(err, object.ErrCorrupt) {

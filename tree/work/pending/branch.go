@@ -167,7 +167,7 @@ func (b *Branch) totalsOf(ctx context.Context, id object.ID) (tree.Info, error) 
 	if id.IsZero() {
 		return tree.Info{}, nil
 	}
-	return tree.Stat(ctx, b.changes.repo.Objects(), id)
+	return tree.ReadInfo(ctx, b.changes.repo.Objects(), id)
 }
 
 // reset sets the state of a branch without pending changes.

@@ -51,7 +51,7 @@ type Result struct {
 
 	// Kept is the stash of the local changes, if it conflicts with the new commits. Then
 	// it is still in the list of stashes.
-	Kept *stash.Entry
+	Kept *stash.Listed
 
 	stash  object.ID // of the local changes; zero: none
 	staged bool      // stage the staged changes again
@@ -187,7 +187,7 @@ func (result *Result) applyStash(ctx context.Context, r *kist.Repository, end fu
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stash })
+	i := slices.IndexFunc(list, func(e stash.Listed) bool { return e.New == result.stash })
 
 	if result.staged { // files and index may still have the changes, or some of them
 		if _, err := checkout.Reset(ctx, r, "HEAD", checkout.ResetMixed, nil); err != nil {
@@ -203,7 +203,7 @@ func (result *Result) applyStash(ctx context.Context, r *kist.Repository, end fu
 	switch {
 	case errors.Is(err, stage.ErrLocalChanges) || err == nil && len(applied.Conflicts) > 0:
 		if i < 0 {
-			entry, err := stash.Store(ctx, r, result.stash, "On "+cmp.Or(result.Branch, "(no branch)")+": "+StashMessage)
+			entry, err := stash.StoreDropped(ctx, r, result.stash, "On "+cmp.Or(result.Branch, "(no branch)")+": "+StashMessage)
 			result.Kept = &entry
 			return err
 		}

@@ -268,7 +268,7 @@ func Obstacles(r *kist.Repository, ops []worktree.Op, found []worktree.Obstacle)
 	for _, o := range found {
 		why := o.Reason.String()
 		if o.Err != nil {
-			why += ": " + Reason(o.Err)
+			why += ": " + ReasonWithoutPath(o.Err)
 		}
 		list = append(list, Obstacle{o.Path, why})
 	}

@@ -59,7 +59,7 @@ func (list edits) skipAbsent(path string, why error) edits {
 	if len(list) == n {
 		return list
 	}
-	return append(list, edit{path: path, state: worktree.Unreadable, reason: Reason(why)})
+	return append(list, edit{path: path, state: worktree.Unreadable, reason: ReasonWithoutPath(why)})
 }
 
 // DeletedLimit is how many files may be deleted at once. The zero DeletedLimit permits all, except

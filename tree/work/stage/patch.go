@@ -16,13 +16,13 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// Part is the part of a changed content that a user chose.
-type Part uint8
+// ChosenPart is the part of a changed content that a user chose.
+type ChosenPart uint8
 
 const (
-	PartNone Part = iota // the content stays
-	PartSome             // some of the changed lines
-	PartAll              // the content becomes that of [Chosen.To]
+	PartNone ChosenPart = iota // the content stays
+	PartSome                   // some of the changed lines
+	PartAll                    // the content becomes that of [Chosen.To]
 )
 
 // Chosen is the part of a change of one path that a user chose.
@@ -31,7 +31,7 @@ type Chosen struct {
 	From, To     *object.Entry // before the change, as shown to the user, and after the full change; nil: no entry
 	All          compare.Side  // the tree with To
 	Properties   bool          // permission bits and metadata become those of To
-	Content      Part
+	Content      ChosenPart
 	Before, Text []byte // the content of From, and the chosen one
 }
 

@@ -275,7 +275,7 @@ func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits,
 				e.kind = editRemove
 			}
 		case worktree.Unreadable:
-			e.reason = Reason(f.Err)
+			e.reason = ReasonWithoutPath(f.Err)
 		case worktree.Special, worktree.Nested:
 			if e.reason = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
 				e.reason = f.Err.Error()
@@ -347,7 +347,7 @@ func (s *stager) editOfStored(ctx context.Context, f *worktree.Found, stored wor
 		}
 		return e, nil
 	case err != nil:
-		e.state, e.reason = worktree.Unreadable, Reason(err)
+		e.state, e.reason = worktree.Unreadable, ReasonWithoutPath(err)
 		return e, nil
 	}
 
@@ -471,7 +471,7 @@ type edit struct {
 	hasOpenLinks bool          // entry is one name of several, and its hard-link group is open
 
 	kind      editKind
-	state     worktree.State
+	state     worktree.PathState
 	isImplied bool // the listed children of the directory imply the edit
 
 	excluded, vanished bool // the reason why the path is deleted, see [worktree.Found]
@@ -603,8 +603,8 @@ func (list edits) countFolders() (n int) {
 	return n
 }
 
-// Reason returns the message of an error without its path, which the caller shows beside it.
-func Reason(err error) string {
+// ReasonWithoutPath returns the message of an error without its path, which the caller shows beside it.
+func ReasonWithoutPath(err error) string {
 	if purged, ok := errors.AsType[*object.AbsentError](err); ok && errors.Is(purged, object.ErrPurged) {
 		return purged.Error()
 	}

@@ -67,7 +67,7 @@ func Apply(ctx context.Context, r *kist.Repository, id object.ID, o ApplyOptions
 }
 
 // Pop is Apply of a stash. If all of it was applied without conflicts, Pop drops it from the list.
-func Pop(ctx context.Context, r *kist.Repository, e Entry, o ApplyOptions) (*Applied, error) {
+func Pop(ctx context.Context, r *kist.Repository, e Listed, o ApplyOptions) (*Applied, error) {
 	applied, err := Apply(ctx, r, e.New, o)
 	if err == nil && len(applied.Conflicts) == 0 && e.N >= 0 {
 		err = Drop(ctx, r, e)

@@ -42,7 +42,7 @@ type PushOptions struct {
 // nothing and returns [ErrNothing]. It returns [ErrNotChosen] if Select chooses none, and a
 // [*stage.LocalChangesError] if a change cannot be recorded or undone. If only some paths
 // cannot be written, Push returns the stash and a [*worktree.ApplyError].
-func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
+func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Listed, err error) {
 	if err := operation.NoOperation(r); err != nil {
 		return entry, err
 	}
@@ -55,7 +55,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, 
 		return entry, err
 	}
 	list, err := List(r)
-	if i := slices.IndexFunc(list, func(e Entry) bool { return e.New == p.id }); i >= 0 {
+	if i := slices.IndexFunc(list, func(e Listed) bool { return e.New == p.id }); i >= 0 {
 		entry = list[i]
 	} else if err == nil {
 		err = fmt.Errorf("%w: another process dropped it", ErrNone)
@@ -125,13 +125,13 @@ func noteListed(tx *kist.Tx, id object.ID, message string) {
 	})
 }
 
-// Store adds a stash that was dropped to the list again, with a message.
-func Store(ctx context.Context, r *kist.Repository, id object.ID, message string) (Entry, error) {
+// StoreDropped adds a stash that was dropped to the list again, with a message.
+func StoreDropped(ctx context.Context, r *kist.Repository, id object.ID, message string) (Listed, error) {
 	err := r.Publish(ctx, func(tx *kist.Tx) {
 		tx.Need(id)
 		noteListed(tx, id, message)
 	})
-	return Entry{0, refs.LogEntry{New: id, Reason: message}}, err
+	return Listed{0, refs.LogEntry{New: id, Reason: message}}, err
 }
 
 // storeTrees stores the trees of the index and of the worktree.
@@ -213,7 +213,7 @@ func (p *pusher) chosenTrees(ctx context.Context) (stashed tree.Info, rest objec
 	if err != nil {
 		return stashed, rest, err
 	}
-	base, err := tree.Stat(ctx, p.objects, p.base.Tree)
+	base, err := tree.ReadInfo(ctx, p.objects, p.base.Tree)
 	if err != nil {
 		return stashed, rest, err
 	}
@@ -258,7 +258,7 @@ func (p *pusher) treeWithPathsFrom(ctx context.Context, base tree.Info, from obj
 	onlyIfFilled := map[string]bool{}
 	for _, path := range paths {
 		if path == "" {
-			return tree.Stat(ctx, p.objects, from)
+			return tree.ReadInfo(ctx, p.objects, from)
 		}
 		e, err := tree.Find(ctx, p.objects, from, path)
 		if err == nil {
@@ -310,7 +310,7 @@ func (p *pusher) editTree(ctx context.Context, base tree.Info, at map[string]*ob
 // planUndo plans the change of the worktree to the tree rest, and of the index to the tree staged.
 func (p *pusher) planUndo(ctx context.Context, worktreeAfter, staged object.ID) error {
 	var err error
-	p.undo, err = checkout.Plan(ctx, p.repo, p.idx, p.objects, checkout.Tips{
+	p.undo, err = checkout.PlanSwitch(ctx, p.repo, p.idx, p.objects, checkout.Tips{
 		From: checkout.Tip{Commit: p.head.ID, Tree: p.worktree.ID}, To: checkout.Tip{Commit: p.head.ID, Tree: worktreeAfter}, Progress: p.Progress,
 	})
 	if err != nil {

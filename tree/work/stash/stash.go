@@ -32,21 +32,21 @@ var (
 	ErrStaged = errors.New("the staged changes of the stash conflict with the index")
 )
 
-// Entry is a stash in the list.
-type Entry struct {
+// Listed is a stash in the list.
+type Listed struct {
 	N int // 0 is the newest
 	refs.LogEntry
 }
 
 // Name returns the revision of a stash, as in "stash@{1}".
-func (e *Entry) Name() string { return fmt.Sprintf("stash@{%d}", e.N) }
+func (e *Listed) Name() string { return fmt.Sprintf("stash@{%d}", e.N) }
 
 // List returns the stashes, newest first.
-func List(r *kist.Repository) ([]Entry, error) {
+func List(r *kist.Repository) ([]Listed, error) {
 	log, err := r.Refs().Log(refs.Stash)
-	list := make([]Entry, len(log))
+	list := make([]Listed, len(log))
 	for i, e := range log {
-		list[i] = Entry{i, e}
+		list[i] = Listed{i, e}
 	}
 	return list, err
 }
@@ -54,10 +54,10 @@ func List(r *kist.Repository) ([]Entry, error) {
 // Find returns the stash that a name such as "stash@{1}" or "1" means; "" is the newest.
 // Any other name is a revision, and its commit becomes an entry with the number -1. The
 // error matches [ErrNone] or is that of [kist.Repository.Resolve].
-func Find(ctx context.Context, r *kist.Repository, name string) (Entry, error) {
+func Find(ctx context.Context, r *kist.Repository, name string) (Listed, error) {
 	list, err := List(r)
 	if err != nil {
-		return Entry{}, err
+		return Listed{}, err
 	}
 	text := strings.TrimPrefix(strings.TrimPrefix(name, "refs/"), "stash")
 	if inside, ok := strings.CutPrefix(text, "@{"); ok {
@@ -67,18 +67,18 @@ func Find(ctx context.Context, r *kist.Repository, name string) (Entry, error) {
 	switch {
 	case text != "" && err != nil:
 		id, err := r.Resolve(ctx, name)
-		return Entry{-1, refs.LogEntry{New: id}}, err
+		return Listed{-1, refs.LogEntry{New: id}}, err
 	case len(list) == 0:
-		return Entry{}, fmt.Errorf("%w: there is none", ErrNone)
+		return Listed{}, fmt.Errorf("%w: there is none", ErrNone)
 	case int(n) >= len(list):
-		return Entry{}, fmt.Errorf("%w: stash@{%d}; there are %d", ErrNone, n, len(list))
+		return Listed{}, fmt.Errorf("%w: stash@{%d}; there are %d", ErrNone, n, len(list))
 	}
 	return list[n], nil
 }
 
 // Drop removes a stash from the list. The error is a [*refs.MovedError] if the list has
 // changed since the caller read it.
-func Drop(ctx context.Context, r *kist.Repository, e Entry) error {
+func Drop(ctx context.Context, r *kist.Repository, e Listed) error {
 	return r.Publish(ctx, kist.Step(func(ctx context.Context) error { return r.Refs().DropEntry(ctx, refs.Stash, e.N, e.New) }))
 }
 
@@ -119,7 +119,7 @@ func Read(ctx context.Context, r *kist.Repository, id object.ID) (Parts, error) 
 
 // Branch makes a branch where HEAD was when a stash was made, switches to it, and pops
 // the stash with its staged changes.
-func Branch(ctx context.Context, r *kist.Repository, name string, e Entry, progress kist.Progress) (*Applied, error) {
+func Branch(ctx context.Context, r *kist.Repository, name string, e Listed, progress kist.Progress) (*Applied, error) {
 	parts, err := Read(ctx, r, e.New)
 	if err != nil {
 		return nil, err

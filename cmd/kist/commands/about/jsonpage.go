@@ -21,7 +21,9 @@ func JSONPage(env *cli.Env, root *cobra.Command) string {
 		}
 	})
 	nested := jsonform.Nested(results...)
-	slices.SortFunc(nested, func(a, b reflect.Type) int { return strings.Compare(jsonform.Name(a), jsonform.Name(b)) })
+	slices.SortFunc(nested, func(a, b reflect.Type) int {
+		return strings.Compare(jsonform.DocumentName(a), jsonform.DocumentName(b))
+	})
 
 	var b strings.Builder
 	b.WriteString(`# Results as JSON
@@ -38,7 +40,7 @@ programs ignore unknown ones.
 - An [error](errors.md) is also an object, in place of a result.
 `)
 	for _, t := range nested {
-		fmt.Fprintf(&b, "\n## %s\n\n%s", jsonform.Name(t), fieldsPage(t))
+		fmt.Fprintf(&b, "\n## %s\n\n%s", jsonform.DocumentName(t), fieldsPage(t))
 	}
 	return b.String()
 }
@@ -63,7 +65,7 @@ func fieldsPage(t reflect.Type) string {
 func kindWords(t reflect.Type) string {
 	switch kind := jsonform.KindOf(t); kind {
 	case jsonform.KindObject:
-		return "[" + jsonform.Name(t) + "](json.md#" + strings.ToLower(jsonform.Name(t)) + ")"
+		return "[" + jsonform.DocumentName(t) + "](json.md#" + strings.ToLower(jsonform.DocumentName(t)) + ")"
 	case jsonform.KindList, jsonform.KindMap:
 		return string(kind) + " of " + kindWords(t.Elem())
 	default:

@@ -180,7 +180,7 @@ func (b *backupCommand) stagedText() string {
 func (b *backupCommand) explainError(err error) error {
 	var many *stage.DeletedError
 	var push *backup.PushError
-	var damage *backup.DamageError
+	var damage *backup.CheckDamageError
 	switch {
 	case errors.As(err, &many):
 		return b.refusedDeletions(many)
@@ -210,7 +210,7 @@ func (b *backupCommand) refusedDeletions(e *stage.DeletedError) error {
 
 // damageFound words the error of a check. The next one begins at the same place, until the
 // damage is repaired.
-func damageFound(e *backup.DamageError) error {
+func damageFound(e *backup.CheckDamageError) error {
 	verify := "kist verify --read-data"
 	if e.Remote != "" {
 		verify += " --remote " + cli.ShellWord(e.Remote)

@@ -284,7 +284,7 @@ func (o configOptions) printSetting(env *cli.Env, r *kist.Repository, s kist.Set
 }
 
 // settingOrigin names a source as git does: "file:.kist/config" or "command line:".
-func settingOrigin(env *cli.Env, r *kist.Repository, source kist.Source) string {
+func settingOrigin(env *cli.Env, r *kist.Repository, source kist.SettingSource) string {
 	switch source {
 	case kist.FromUser:
 		return "file:" + cli.QuotePath(env.User.File())

@@ -68,7 +68,7 @@ func (o verifyOptions) runRepair(ctx context.Context, env *cli.Env, r *kist.Repo
 	} else {
 		printRepair(ctx, env, r, result.Found, out)
 	}
-	return show.DamageError(env, len(out.Lost), "thing stays damaged or missing, with no good copy",
+	return show.DamageFound(env, len(out.Lost), "thing stays damaged or missing, with no good copy",
 		"things stay damaged or missing, with no good copy", lostHints(result, out.Lost, o.acceptLoss))
 }
 

@@ -239,7 +239,7 @@ func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volu
 	if onlyNewer(report.Problems) {
 		return newerError(env, len(out.Errors))
 	}
-	return show.DamageError(env, len(out.Errors), "thing is damaged or missing", "things are damaged or missing", show.ProblemHints(out.Errors))
+	return show.DamageFound(env, len(out.Errors), "thing is damaged or missing", "things are damaged or missing", show.ProblemHints(out.Errors))
 }
 
 // onlyNewer reports whether all problems are files or objects of a newer program.

@@ -112,7 +112,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 		}
 	}
 	on := " damaged or missing on " + cli.QuoteArg(o.remote)
-	return show.DamageError(env, len(out.Errors), "thing is"+on, "things are"+on,
+	return show.DamageFound(env, len(out.Errors), "thing is"+on, "things are"+on,
 		[]string{"'kist verify --remote " + o.remote + " --repair' sends the intact copies from here; do not remove anything there"})
 }
 
@@ -154,7 +154,7 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *cli.Env, r *kist.R
 		o.printRemoteRepair(ctx, env, r, result, lost)
 	}
 	on := " damaged or missing on " + cli.QuoteArg(o.remote)
-	return show.DamageError(env, len(lost), "thing stays"+on, "things stay"+on,
+	return show.DamageFound(env, len(lost), "thing stays"+on, "things stay"+on,
 		[]string{"a clone with intact copies can repair it; whoever pushed or fetched last can restore a damaged root; a state file or kist.json cannot be replaced: push to a new remote then"})
 }
 

@@ -16,11 +16,11 @@ func TestMissingSignatures(t *testing.T) {
 		root(1, false, ""), root(2, false, "no signature"), root(3, false, ""), root(4, true, ""), root(5, false, ""),
 	})
 	var seqs []uint64
-	var status []sshsig.Status
+	var status []sshsig.Verdict
 	for _, s := range out.Signatures {
 		seqs, status = append(seqs, s.Seq), append(status, s.Status)
 	}
-	wantStatus := []sshsig.Status{sshsig.Bad, sshsig.None, sshsig.None}
+	wantStatus := []sshsig.Verdict{sshsig.Bad, sshsig.None, sshsig.None}
 	if out.Good != 0 || out.None != 2 || !slices.Equal(seqs, []uint64{2, 4, 5}) || !slices.Equal(status, wantStatus) {
 		t.Errorf("%d good, %d without, roots %d are %q", out.Good, out.None, seqs, status)
 	}

@@ -150,7 +150,7 @@ func blamed(ctx context.Context, env *cli.Env, r *kist.Repository, args []string
 
 	var starts, exclude []object.ID
 	for _, rev := range revs {
-		from, to, err := log.Range(ctx, r, rev)
+		from, to, err := log.ParseRange(ctx, r, rev)
 		if err != nil {
 			return nil, opt, err
 		}

@@ -96,7 +96,7 @@ func (o *diffOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		return err
 	}
 	c.Old, c.New = sides.Old, sides.New
-	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
+	if err := pathspec.CheckMatches(ctx, r, paths, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 

@@ -106,7 +106,7 @@ Each line begins with the shared part of FILE in percent.`,
 // findTests proposes the beginnings of tests.
 func findTests(context.Context, *cli.Env, *kist.Repository, string) []string {
 	var words []string
-	for _, key := range find.Keys {
+	for _, key := range find.TestKeys {
 		words = append(words, key+"=")
 	}
 	return words
@@ -181,13 +181,13 @@ func (o *findOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 }
 
 // findPlace returns the file or folder REV[:PATH].
-func findPlace(ctx context.Context, env *cli.Env, r *kist.Repository, rev string) (find.Place, error) {
+func findPlace(ctx context.Context, env *cli.Env, r *kist.Repository, rev string) (find.SearchStart, error) {
 	at, err := input.Locate(ctx, env, r, rev)
 	if err != nil {
-		return find.Place{}, err
+		return find.SearchStart{}, err
 	}
 	head, err := r.Refs().Head()
-	return find.Place{Path: at.Path, Entry: at.Entry, Root: at.Tree, Commit: cmp.Or(at.Commit, head.ID), Objects: at.Objects}, err
+	return find.SearchStart{Path: at.Path, Entry: at.Entry, Root: at.Tree, Commit: cmp.Or(at.Commit, head.ID), Objects: at.Objects}, err
 }
 
 // splitFind separates a commit or folder, "HEAD" by default, from the tests.

@@ -141,7 +141,7 @@ type fileJSON struct {
 }
 
 // printVersion prints a line for a version of a file.
-func printVersion(ctx context.Context, e *cli.Env, r *kist.Repository, f *versions.File, v *versions.Version) {
+func printVersion(ctx context.Context, e *cli.Env, r *kist.Repository, f *versions.Life, v *versions.Version) {
 	if e.Global.JSON {
 		e.JSON(jsonform.NewFileVersion(f.ID, v))
 		return

@@ -363,7 +363,7 @@ func (l logRefs) refNames(r *kist.Repository) (names []string, err error) {
 func inHistory(ctx context.Context, env *cli.Env, r *kist.Repository, opt log.Options, paths pathspec.List) error {
 	for _, s := range paths {
 		one := pathspec.List{s}
-		if pathspec.Check(ctx, r, one, pathspec.Places{Index: true}) == nil {
+		if pathspec.CheckMatches(ctx, r, one, pathspec.Places{Index: true}) == nil {
 			continue
 		}
 		any := log.Options{Revs: opt.Revs, Paths: one.Paths(), Select: one.Selector()}
@@ -507,7 +507,7 @@ func (o *reflogOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 		}
 		env.Printf("%s %s@{%s}: %s\n", env.Paint(cli.Yellow, entry.New.Short()), cli.QuotePath(shown), at, cli.Printable(entry.Reason))
 		if env.Global.Verbose {
-			env.Printf("         %s, %s\n", o.date.Format(entry.Time, env.Now()), show.Person(object.Stamp{Name: entry.Who.Name, Email: entry.Who.Email}))
+			env.Printf("         %s, %s\n", o.date.Format(entry.Time, env.Now()), show.FormatPerson(object.Stamp{Name: entry.Who.Name, Email: entry.Who.Email}))
 		}
 	}
 	return damage

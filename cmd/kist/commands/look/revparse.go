@@ -164,10 +164,10 @@ func parseRev(ctx context.Context, env *cli.Env, r *kist.Repository, arg string)
 		if err != nil || !symmetric {
 			return []parsedJSON{b, a}, err
 		}
-		_, bases, err := log.Range(ctx, r, arg)
+		_, bases, err := log.ParseRange(ctx, r, arg)
 		return append([]parsedJSON{b, a}, parsedCommits(arg, bases, true)...), err
 	case suffix != "":
-		starts, exclude, err := log.Range(ctx, r, arg)
+		starts, exclude, err := log.ParseRange(ctx, r, arg)
 		if err != nil || suffix == "^@" {
 			return parsedCommits(arg, starts, false), err
 		}

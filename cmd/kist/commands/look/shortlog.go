@@ -71,7 +71,7 @@ func (o *shortlogOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposit
 		return err
 	}
 	if o.numbered {
-		slices.SortStableFunc(persons, func(a, b log.Person) int { return cmp.Compare(len(b.Subjects), len(a.Subjects)) })
+		slices.SortStableFunc(persons, func(a, b log.PersonCommits) int { return cmp.Compare(len(b.Subjects), len(a.Subjects)) })
 	}
 
 	for _, p := range persons {

@@ -253,7 +253,7 @@ func showTag(ctx context.Context, p *show.CommitPrinter, rev string) error {
 		p.Env.Printf("\n")
 	}
 	p.Printed = true
-	p.Env.Printf("%s%s\nTagger: %s\nDate:   %s\n", p.Env.Paint(cli.Yellow, "tag "+cli.Printable(tag.Name)), signed, show.Person(tag.Tagger), p.Text.Date.Format(tag.Tagger.When(), p.Text.Now))
+	p.Env.Printf("%s%s\nTagger: %s\nDate:   %s\n", p.Env.Paint(cli.Yellow, "tag "+cli.Printable(tag.Name)), signed, show.FormatPerson(tag.Tagger), p.Text.Date.Format(tag.Tagger.When(), p.Text.Now))
 	if message := strings.Trim(tag.Message, "\n"); message != "" {
 		p.Env.Printf("\n%s\n", cli.Printable(message))
 	}

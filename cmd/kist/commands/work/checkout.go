@@ -35,7 +35,7 @@ func (o *sideOptions) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
 }
 
-func (o sideOptions) chosenSide() tree.Side {
+func (o sideOptions) chosenSide() tree.MergeSide {
 	switch {
 	case o.ours:
 		return tree.Ours

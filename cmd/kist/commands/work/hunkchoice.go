@@ -104,7 +104,7 @@ func chooseHunks(ctx context.Context, env *cli.Env, r *kist.Repository, m hunkMo
 	if c.Old, c.New, m, err = patchViews(ctx, r, m, specs.Paths()); err != nil {
 		return err
 	}
-	if err := pathspec.Check(ctx, r, specs, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
+	if err := pathspec.CheckMatches(ctx, r, specs, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 	c.Form.Reverse = m.verb == "Apply" // for the names in headers

@@ -258,7 +258,7 @@ func (o *stashShowOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 }
 
 // findStash returns the stash that the only argument names, or the newest.
-func findStash(ctx context.Context, r *kist.Repository, args []string) (stash.Entry, error) {
+func findStash(ctx context.Context, r *kist.Repository, args []string) (stash.Listed, error) {
 	if len(args) == 0 {
 		return stash.Find(ctx, r, "")
 	}
@@ -266,7 +266,7 @@ func findStash(ctx context.Context, r *kist.Repository, args []string) (stash.En
 }
 
 // listedStash is findStash for a stash that is in the list.
-func listedStash(ctx context.Context, r *kist.Repository, args []string) (stash.Entry, error) {
+func listedStash(ctx context.Context, r *kist.Repository, args []string) (stash.Listed, error) {
 	e, err := findStash(ctx, r, args)
 	if err == nil && e.N < 0 {
 		err = cli.Usagef("%s is not in the list of stashes", cli.QuoteArg(args[0]))
@@ -303,7 +303,7 @@ files are staged. With --index, all changes that were staged are staged again.
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
 	env.Prints(cmd, "", appliedJSON{})
-	apply := func(ctx context.Context, r *kist.Repository, e stash.Entry, o stash.ApplyOptions) (*stash.Applied, error) {
+	apply := func(ctx context.Context, r *kist.Repository, e stash.Listed, o stash.ApplyOptions) (*stash.Applied, error) {
 		return stash.Apply(ctx, r, e.New, o)
 	}
 	return unstashes(env, cmd, findStash, apply)
@@ -328,8 +328,8 @@ that were staged are staged again.
 }
 
 // unstashes makes cmd apply the stash that find returns.
-func unstashes(env *cli.Env, cmd *cobra.Command, find func(context.Context, *kist.Repository, []string) (stash.Entry, error),
-	apply func(context.Context, *kist.Repository, stash.Entry, stash.ApplyOptions) (*stash.Applied, error)) *cobra.Command {
+func unstashes(env *cli.Env, cmd *cobra.Command, find func(context.Context, *kist.Repository, []string) (stash.Listed, error),
+	apply func(context.Context, *kist.Repository, stash.Listed, stash.ApplyOptions) (*stash.Applied, error)) *cobra.Command {
 	var o stash.ApplyOptions
 	env.InRepository(cmd, cli.NotBare(func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		e, err := find(ctx, r, args)
@@ -385,7 +385,7 @@ type appliedJSON struct {
 
 // unstashed is a stash that was applied.
 type unstashed struct {
-	stash.Entry
+	stash.Listed
 	result *stash.Applied // not nil if the error is nil or partial
 	drop   bool           // it leaves the list if there was no problem
 }
@@ -412,7 +412,7 @@ func (u unstashed) printAndEnd(ctx context.Context, env *cli.Env, r *kist.Reposi
 		out.Stash = u.Name()
 	}
 	if out.Dropped {
-		env.PrintOutcome("%s", dropped(u.Entry))
+		env.PrintOutcome("%s", dropped(u.Listed))
 	}
 	env.JSON(out)
 	if len(conflicts) == 0 && applyErr == nil {
@@ -428,7 +428,9 @@ func (u unstashed) printAndEnd(ctx context.Context, env *cli.Env, r *kist.Reposi
 }
 
 // dropped is the line for a stash that was removed from the list.
-func dropped(e stash.Entry) string { return "Dropped refs/" + e.Name() + " (" + e.New.String() + ")\n" }
+func dropped(e stash.Listed) string {
+	return "Dropped refs/" + e.Name() + " (" + e.New.String() + ")\n"
+}
 
 func newStashDrop(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{

@@ -123,7 +123,7 @@ func statusPaths(ctx context.Context, env *cli.Env, r *kist.Repository, o status
 		return nil, err
 	}
 	in := pathspec.Places{Views: []compare.Side{head}, Index: true, Worktree: true, Ignored: o.ignored}
-	if err := pathspec.Check(ctx, r, specs, in); err != nil {
+	if err := pathspec.CheckMatches(ctx, r, specs, in); err != nil {
 		return nil, err
 	}
 	return pathspec.Find(ctx, r, specs, in)
@@ -381,7 +381,7 @@ func foundLetter(f worktree.Found) byte {
 // skipReason returns the reason why a path cannot be stored.
 func skipReason(f worktree.Found) string {
 	if f.Err != nil && f.State == worktree.Unreadable {
-		return stage.Reason(f.Err)
+		return stage.ReasonWithoutPath(f.Err)
 	}
 	return f.State.String()
 }

@@ -89,13 +89,13 @@ func (s *site) showBlame(r *request) (page, error) {
 }
 
 // findOrigins sets the origins of the lines on the page.
-func (b *blamePage) findOrigins(ctx context.Context, s *site, v *serve.Commit, x *versions.Index) error {
+func (b *blamePage) findOrigins(ctx context.Context, s *site, v *serve.VisibleCommit, x *versions.Index) error {
 	data, err := io.ReadAll(io.LimitReader(object.NewContentReader(ctx, v.Objects, b.Entry), maxPreview))
 	if err != nil {
 		return err
 	}
 	first := b.Start - 1
-	f := &blame.File{Place: blame.Place{Commit: v.Commit, Path: b.Path}, Entry: b.Entry, View: v.Side}
+	f := &blame.File{FileInCommit: blame.FileInCommit{Commit: v.Commit, Path: b.Path}, Entry: b.Entry, View: v.Side}
 	text := tree.SplitLines(data)
 	last := min(first+len(b.Lines), len(text))
 	if first >= last {

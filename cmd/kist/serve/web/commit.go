@@ -65,7 +65,7 @@ func (s *site) showCommit(r *request) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		old := &serve.Commit{Side: before, Rules: new.Rules} // an empty one
+		old := &serve.VisibleCommit{Side: before, Rules: new.Rules} // an empty one
 		if !before.Commit.IsZero() {
 			if old, err = s.Open(ctx, before.Commit.String()); err != nil {
 				return page{}, err

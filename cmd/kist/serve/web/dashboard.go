@@ -49,7 +49,7 @@ type dashboard struct {
 type numbers struct {
 	When    time.Time
 	Totals  *stats.Stats
-	Growth  []stats.Step
+	Growth  []stats.HistorySize
 	Folders []stats.Space
 	Freed   *int64
 	Failed  map[string]string // why a part is not known: "totals", "growth", "folders" or "freed"

@@ -75,7 +75,7 @@ func (d *diffs) Last() int { return d.Skip + len(d.Files) }
 
 // comparison says what a page compares.
 type comparison struct {
-	old, new *serve.Commit
+	old, new *serve.VisibleCommit
 	path     string // "" means all
 	skip     int    // changed paths on the pages before
 	page     string // address of the page
@@ -231,7 +231,7 @@ type text struct {
 	reason string // why it cannot be compared
 }
 
-func (d *differ) diffText(ctx context.Context, v *serve.Commit, e *object.Entry) (text, error) {
+func (d *differ) diffText(ctx context.Context, v *serve.VisibleCommit, e *object.Entry) (text, error) {
 	switch {
 	case e == nil:
 		return text{}, nil

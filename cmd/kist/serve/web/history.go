@@ -92,7 +92,7 @@ func (s *site) showHistory(r *request) (page, error) {
 }
 
 // listVersions sets the versions of a file that the visitor may read.
-func (h *historyPage) listVersions(r *request, x *versions.Index, file *versions.File) error {
+func (h *historyPage) listVersions(r *request, x *versions.Index, file *versions.Life) error {
 	s, viewer := r.site, r.site.Viewer(r.Context())
 	first := max(0, len(file.Versions)-maxVersions)
 	h.Left = first

@@ -81,7 +81,7 @@ type plot struct {
 
 // growthPlot draws the growth of the stored bytes beside that of the latest content, once for
 // screens and once for phones. It returns nil for less than two commits.
-func growthPlot(steps []stats.Step) *plot {
+func growthPlot(steps []stats.HistorySize) *plot {
 	if len(steps) < 2 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func growthPlot(steps []stats.Step) *plot {
 }
 
 // drawn draws the growth as a picture of a width, with some times below it.
-func drawn(points []stats.Step, class, label string, wide, ticks int) template.HTML {
+func drawn(points []stats.HistorySize, class, label string, wide, ticks int) template.HTML {
 	start := object.Writable(points[0].When.Time())
 	span := object.Writable(points[len(points)-1].When.Time()).Sub(start)
 	inner := float64(wide - plotLeft - plotRight)
@@ -130,8 +130,8 @@ func drawn(points []stats.Step, class, label string, wide, ticks int) template.H
 		}
 		fmt.Fprintf(&b, `<text class="%s" x="%.1f" y="%d">%s</text>`, class, px, plotHeight-8, tickText(at, span))
 	}
-	stored := func(s stats.Step) int64 { return s.Stored }
-	content := func(s stats.Step) int64 { return int64(s.Bytes) }
+	stored := func(s stats.HistorySize) int64 { return s.Stored }
+	content := func(s stats.HistorySize) int64 { return int64(s.Bytes) }
 	fmt.Fprintf(&b, `<path class="area c0" d="%sL%.1f %.1fL%.1f %.1fZ"/>`, steppedPath(points, x, y, stored), x(len(points)-1), y(0), x(0), y(0))
 	fmt.Fprintf(&b, `<path class="curve c0" d="%s"/>`, steppedPath(points, x, y, stored))
 	fmt.Fprintf(&b, `<path class="curve c3" d="%s"/>`, steppedPath(points, x, y, content))
@@ -148,7 +148,7 @@ func drawn(points []stats.Step, class, label string, wide, ticks int) template.H
 }
 
 // steppedPath returns the path of a curve that changes only at its points.
-func steppedPath(points []stats.Step, x func(int) float64, y func(int64) float64, value func(stats.Step) int64) string {
+func steppedPath(points []stats.HistorySize, x func(int) float64, y func(int64) float64, value func(stats.HistorySize) int64) string {
 	var b strings.Builder
 	for i, s := range points {
 		if i == 0 {
@@ -161,11 +161,11 @@ func steppedPath(points []stats.Step, x func(int) float64, y func(int64) float64
 }
 
 // thinned returns at most so many of the steps, with the first and the last one.
-func thinned(steps []stats.Step, most int) []stats.Step {
+func thinned(steps []stats.HistorySize, most int) []stats.HistorySize {
 	if len(steps) <= most {
 		return steps
 	}
-	out := make([]stats.Step, 0, most)
+	out := make([]stats.HistorySize, 0, most)
 	for i := range most {
 		out = append(out, steps[i*(len(steps)-1)/(most-1)])
 	}

@@ -44,7 +44,7 @@ type preview struct {
 
 // previewFile returns the preview of a file. Its content comes from the commit of the view, so
 // the address stays right when a branch moves on.
-func (s *site) previewFile(ctx context.Context, v *serve.Commit, path string, e object.Entry, how viewing) (*preview, error) {
+func (s *site) previewFile(ctx context.Context, v *serve.VisibleCommit, path string, e object.Entry, how viewing) (*preview, error) {
 	how.Start = max(1, how.Start)
 	p := &preview{Path: path, Rev: v.Commit.String(), Entry: e, Form: "none", viewing: how}
 	switch e.Type {
@@ -64,7 +64,7 @@ func (s *site) previewFile(ctx context.Context, v *serve.Commit, path string, e 
 }
 
 // readFile finds the form of a file, and reads a text.
-func (p *preview) readFile(ctx context.Context, s *site, v *serve.Commit) error {
+func (p *preview) readFile(ctx context.Context, s *site, v *serve.VisibleCommit) error {
 	var err error
 	if p.Type, err = s.ContentType(ctx, v, p.Entry); err != nil {
 		return err

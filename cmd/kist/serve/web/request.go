@@ -41,7 +41,7 @@ func (r *request) revision() string {
 }
 
 // openCommit returns the commit that the parameter rev names, as the visitor may see it.
-func (r *request) openCommit() (*serve.Commit, error) {
+func (r *request) openCommit() (*serve.VisibleCommit, error) {
 	return r.site.Open(r.Context(), r.revision())
 }
 

@@ -119,7 +119,7 @@ func (s *site) showSearch(r *request) (page, error) {
 var errEnough = errors.New("enough results")
 
 // findByName finds files by an expression of 'kist find'. A plain word is a part of a name.
-func (p *searchPage) findByName(ctx context.Context, r *request, v *serve.Commit, q string) error {
+func (p *searchPage) findByName(ctx context.Context, r *request, v *serve.VisibleCommit, q string) error {
 	if !p.All && !strings.Contains(q, "changed=") && !strings.Contains(q, "sha256=") {
 		return p.namesWith(ctx, r, v, q, nil)
 	}
@@ -127,7 +127,7 @@ func (p *searchPage) findByName(ctx context.Context, r *request, v *serve.Commit
 }
 
 // namesWith is names with the index of history, or without one.
-func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit, q string, x *versions.Index) error {
+func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.VisibleCommit, q string, x *versions.Index) error {
 	query, err := find.Parse(ctx, r.site.Repo, wordsOf(q), find.Options{
 		Now:  r.site.Now(),
 		Show: r.site.Viewer(ctx).Show,
@@ -168,7 +168,7 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 	if err != nil {
 		return err
 	}
-	for f, err := range query.In(ctx, find.Place{Entry: root, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
+	for f, err := range query.In(ctx, find.SearchStart{Entry: root, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
 		if err == nil {
 			err = p.addFile(ctx, found{Path: f.Path, Rev: r.rev, Entry: &f.Entry})
 		}
@@ -241,7 +241,7 @@ func asTest(word string, quoted bool) string {
 }
 
 // contents finds lines in files.
-func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, q string) error {
+func (p *searchPage) contents(ctx context.Context, r *request, v *serve.VisibleCommit, q string) error {
 	pattern, err := grep.Compile([]string{q}, grep.PatternOptions{Fixed: !p.Regexp, IgnoreCase: !p.Case, MaxSteps: maxSteps})
 	var wrong *syntax.Error
 	if errors.As(err, &wrong) {

@@ -100,7 +100,7 @@ func (s *site) showTree(r *request) (page, error) {
 
 // fillFolder sets the names of a page of a folder, the text about it, and the addresses of
 // other pages.
-func (s *site) fillFolder(r *request, v *serve.Commit, t *treePage) (err error) {
+func (s *site) fillFolder(r *request, v *serve.VisibleCommit, t *treePage) (err error) {
 	ctx := r.Context()
 	if t.Entry, err = v.Find(ctx, t.Path); err != nil {
 		return err
@@ -240,7 +240,7 @@ var readmes = []string{"README.md", "readme.md", "Readme.md", "README.markdown",
 
 // previewReadme returns the text about a folder that is in it, or nil. The page has only some names of a
 // large folder.
-func (s *site) previewReadme(r *request, v *serve.Commit, t *treePage, large bool) (*preview, error) {
+func (s *site) previewReadme(r *request, v *serve.VisibleCommit, t *treePage, large bool) (*preview, error) {
 	var best *entryLine
 	for i := range t.Entries {
 		e := &t.Entries[i]

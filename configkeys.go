@@ -140,7 +140,7 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "jobs", Form: "N", Help: "transfers at once", check: checkedBy(parseCount)},
 		{Name: KeyBackup + "keep-tag", Form: "list of PATTERNs", Help: "keep commits with such a tag", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "label", Form: "list of NAMEs", Help: "labels of the commits", List: true, check: checkTextSetting(nil)},
-		{Name: KeyBackup + "local-limit", Form: "SIZE", Help: "how much content to keep here", check: checkedBy(ParseSize)},
+		{Name: KeyBackupLocalLimit, Form: "SIZE", Help: "how much content to keep here", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackupIgnore, Form: "true or false", Default: "false", Scope: RepositoryOnly, Help: "files with patterns count below the paths of a bare repository, too", check: checkBoolSetting},
@@ -174,10 +174,12 @@ func backupKeys() []ConfigKey {
 const (
 	KeyBackup       = "backup." // the first part of the keys of 'kist backup'
 	KeyBackupRemote = KeyBackup + "remote"
-	KeyGit          = "core.git"          // whether kist writes git's own folders
-	KeyIgnoreFiles  = "core.ignore-files" // the key with more names of ignore files
-	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
-	KeyBackupIgnore = KeyBackup + "ignore-files"
+
+	KeyBackupLocalLimit = KeyBackup + "local-limit"
+	KeyGit              = "core.git"          // whether kist writes git's own folders
+	KeyIgnoreFiles      = "core.ignore-files" // the key with more names of ignore files
+	KeyBackupPaths      = KeyBackup + "paths" // the key with the paths to back up
+	KeyBackupIgnore     = KeyBackup + "ignore-files"
 
 	// Keys that select extended attributes, for all commands.
 	KeyExcludeXattr = KeyBackup + "exclude-xattr"

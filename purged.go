@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
@@ -77,6 +78,15 @@ func (c *contents) Lend(ctx context.Context, key object.Key, use func([]byte) er
 	}
 	return c.explainMissing(key, object.Lend(ctx, c.Reader, key, use))
 }
+
+// Prefetch implements [object.Prefetcher]. It brings no purged objects.
+func (c *contents) Prefetch(ctx context.Context, keys []object.Key) {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { return c.check(key) != nil })
+	object.Prefetch(ctx, c.Reader, keys)
+}
+
+// HasFar implements [object.Prefetcher].
+func (c *contents) HasFar() bool { return object.HasFar(c.Reader) }
 
 // check returns an error if key must not be read.
 func (c *contents) check(key object.Key) error {

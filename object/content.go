@@ -24,6 +24,8 @@ type ContentReader struct {
 	finder chunkFinder
 	chunk  ChunkAt // the chunk read last
 	data   []byte  // its bytes, or nil
+	ahead  uint64  // the end of the chunks that were prefetched
+	step   int64   // bytes to prefetch next
 }
 
 // NewContentReader returns a reader of e's content. All reads use ctx. A decoder must have
@@ -83,7 +85,9 @@ func (c *ContentReader) ReadAt(p []byte, off int64) (int, error) {
 // a copy.
 func (c *ContentReader) Start(limit int64) ([]byte, error) {
 	if c.entry.Content.Kind == KindChunk && c.entry.Size <= MaxChunkSize {
-		data, err := c.readChunk(ChunkAt{ChunkRef: ChunkRef{c.entry.Content.ID, uint32(c.entry.Size)}})
+		chunk := ChunkAt{ChunkRef: ChunkRef{c.entry.Content.ID, uint32(c.entry.Size)}}
+		c.prefetch(chunk)
+		data, err := c.readChunk(chunk)
 		return data[:min(int64(len(data)), limit)], err
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, min(c.Size(), limit)+bytes.MinRead)) // does not grow
@@ -107,6 +111,7 @@ func (c *ContentReader) readSome(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if data == nil {
+		c.prefetch(chunk)
 		if data, err = c.readChunk(chunk); err != nil {
 			return 0, err
 		}
@@ -128,6 +133,40 @@ func (c *ContentReader) chunkAt(off uint64) (ChunkAt, []byte, error) {
 	return chunk, nil, err
 }
 
+// The numbers of bytes that a [ContentReader] prefetches. They double, up to the size of a large request.
+const (
+	firstPrefetch = 1 << 20
+	mostPrefetch  = 8 << 20
+)
+
+// prefetch prefetches a chunk and the next ones, if they are far away and were not prefetched.
+func (c *ContentReader) prefetch(chunk ChunkAt) {
+	if !HasFar(c.finder.r) {
+		return
+	}
+	c.mu.Lock()
+	if end := chunk.Offset + uint64(chunk.Size); chunk.Offset != c.ahead { // it was prefetched, or is read out of order
+		if end > c.ahead || chunk.Offset == 0 {
+			c.ahead, c.step = end, 0
+		}
+		c.mu.Unlock()
+		return
+	}
+	c.step = min(max(2*c.step, firstPrefetch), mostPrefetch)
+	var keys []Key
+	for left := c.step; c.ahead < c.entry.Size; {
+		next, err := c.finder.findChunk(c.ctx, c.ahead)
+		if err != nil || len(keys) > 0 && int64(next.Size) > left { // a read of the chunk finds the error
+			break
+		}
+		keys = append(keys, Key{KindChunk, next.ID})
+		c.ahead += uint64(next.Size)
+		left -= int64(next.Size)
+	}
+	c.mu.Unlock()
+	Prefetch(c.ctx, c.finder.r, keys)
+}
+
 func (c *ContentReader) readChunk(chunk ChunkAt) ([]byte, error) {
 	key := Key{KindChunk, chunk.ID}
 	data, err := c.finder.r.Get(c.ctx, key)
@@ -138,6 +177,38 @@ func (c *ContentReader) readChunk(chunk ChunkAt) ([]byte, error) {
 		return nil, readError(key, err)
 	}
 	return data, nil
+}
+
+// FileBatch collects the content of files that are read one after the other, to prefetch it together.
+type FileBatch struct {
+	r    Reader
+	keys []Key
+	left int64
+}
+
+// NewFileBatch returns an empty batch. R reads the files.
+func NewFileBatch(r Reader) *FileBatch { return &FileBatch{r: r, left: MaxPrefetch} }
+
+// Add adds the chunks of a file, or the first ones if there is no room for all. It reports whether
+// there is room for more.
+func (b *FileBatch) Add(ctx context.Context, e Entry) bool {
+	if e.Type != TypeFile {
+		return true
+	}
+	for c, err := range Chunks(ctx, b.r, e.Content, e.Size, 0) {
+		if err != nil || int64(c.Size) > b.left { // a read of the file finds the error
+			return err != nil
+		}
+		b.keys = append(b.keys, Key{KindChunk, c.ID})
+		b.left -= int64(c.Size)
+	}
+	return b.left > 0
+}
+
+// Prefetch prefetches the chunks of the batch, and empties it.
+func (b *FileBatch) Prefetch(ctx context.Context) {
+	Prefetch(ctx, b.r, b.keys)
+	b.keys, b.left = nil, MaxPrefetch
 }
 
 // ChunkAt is a chunk and the offset in the file where it begins.

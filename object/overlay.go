@@ -71,6 +71,12 @@ func (o *Overlay) Get(ctx context.Context, key Key) ([]byte, error) {
 	return o.under.Get(ctx, key)
 }
 
+// Prefetch implements [Prefetcher], if the reader below does.
+func (o *Overlay) Prefetch(ctx context.Context, keys []Key) { Prefetch(ctx, o.under, keys) }
+
+// HasFar implements [Prefetcher], if the reader below does.
+func (o *Overlay) HasFar() bool { return HasFar(o.under) }
+
 // PassOver implements [Lenient], if the reader below does.
 func (o *Overlay) PassOver(path string, key Key, err error) bool {
 	return PassOver(o.under, path, key, err)

@@ -40,6 +40,47 @@ func Lend(ctx context.Context, r Reader, key Key, use func(data []byte) error) e
 	return use(data)
 }
 
+// BatchReader is a [Reader] for which many objects cost less together than one by one.
+type BatchReader interface {
+	Reader
+
+	// GetAll calls take once with each object of keys that can be read, verified as by Get, in any
+	// order and from several goroutines at once. Take must not keep or change the bytes. Get
+	// returns the reason why an object cannot be read. The error is that of take, of the
+	// context, or of a connection.
+	GetAll(ctx context.Context, keys []Key, take func(key Key, data []byte) error) error
+}
+
+// Prefetcher is a [Reader] that may have to fetch objects from far away.
+type Prefetcher interface {
+	Reader
+
+	// Prefetch brings objects near that will soon be read, in few requests. It passes over
+	// objects that it cannot bring: Get returns the reason. Callers pass at most
+	// [MaxPrefetch] bytes of objects.
+	Prefetch(ctx context.Context, keys []Key)
+
+	// HasFar reports whether objects are far away. If not, a caller need not prefetch.
+	HasFar() bool
+}
+
+// MaxPrefetch is the number of bytes of objects to prefetch at once. A reader that does not store
+// them keeps the last four times as many in memory.
+const MaxPrefetch = 16 << 20
+
+// Prefetch calls the Prefetch of r, if r is a [Prefetcher].
+func Prefetch(ctx context.Context, r Reader, keys []Key) {
+	if p, ok := r.(Prefetcher); ok && len(keys) > 0 {
+		p.Prefetch(ctx, keys)
+	}
+}
+
+// HasFar calls the HasFar of r, and returns false if r is no [Prefetcher].
+func HasFar(r Reader) bool {
+	p, ok := r.(Prefetcher)
+	return ok && p.HasFar()
+}
+
 // Writer stores objects. Implementations are safe for concurrent use.
 type Writer interface {
 	// Put stores data, unless the object exists, and returns its ID. It neither keeps

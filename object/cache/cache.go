@@ -6,6 +6,8 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
@@ -55,7 +57,7 @@ func New(r object.Reader, max int64) *Cache {
 // Stats counts the uses of a [Cache].
 type Stats struct {
 	Hits  int64 // objects that the cache had
-	Reads int64 // objects that were read for a caller, not by Ahead
+	Reads int64 // objects that were read for a caller, not by Prefetch
 	Bytes int64 // of the kept objects
 }
 
@@ -104,13 +106,71 @@ func (c *Cache) Shared(ctx context.Context, key object.Key) ([]byte, error) {
 	}
 }
 
-// Ahead begins to read an object that will soon be wanted, unless the cache has it. It does
-// not wait. The end of ctx does not stop the read.
-func (c *Cache) Ahead(ctx context.Context, key object.Key) {
+// Prefetch implements [object.Prefetcher]: it begins to read the objects that the cache does not
+// have, together if the reader below is an [object.BatchReader]. It does not wait, and the end of
+// ctx does not stop it.
+func (c *Cache) Prefetch(ctx context.Context, keys []object.Key) {
+	ctx = context.WithoutCancel(ctx)
+	if below, ok := c.Reader.(object.BatchReader); ok {
+		if batch := c.beginBatch(keys); len(batch) > 0 {
+			go c.readBatch(ctx, below, batch)
+		}
+		return
+	}
+
+	go func() {
+		object.Prefetch(ctx, c.Reader, keys)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, key := range keys {
+			if c.kept[key] == nil && c.reads[key] == nil {
+				c.beginRead(ctx, key)
+			}
+		}
+	}()
+}
+
+// HasFar implements [object.Prefetcher].
+func (c *Cache) HasFar() bool {
+	_, batches := c.Reader.(object.BatchReader)
+	return batches || object.HasFar(c.Reader)
+}
+
+// beginBatch adds a read for each of keys that the cache neither has nor reads.
+func (c *Cache) beginBatch(keys []object.Key) map[object.Key]*read {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept[key] == nil && c.reads[key] == nil {
-		c.beginRead(ctx, key)
+	batch := map[object.Key]*read{}
+	for _, key := range keys {
+		if c.kept[key] == nil && c.reads[key] == nil {
+			r := &read{done: make(chan struct{}), waiting: 1, stop: func() {}} // the batch waits, so it never stops
+			c.reads[key], batch[key] = r, r
+		}
+	}
+	return batch
+}
+
+// readBatch ends the reads of a batch.
+func (c *Cache) readBatch(ctx context.Context, below object.BatchReader, batch map[object.Key]*read) {
+	var mu sync.Mutex // guards batch
+	err := below.GetAll(ctx, slices.Collect(maps.Keys(batch)), func(key object.Key, data []byte) error {
+		mu.Lock()
+		r := batch[key]
+		delete(batch, key)
+		mu.Unlock()
+		if r != nil {
+			r.data = bytes.Clone(data)
+			c.endRead(key, r)
+			close(r.done)
+		}
+		return nil
+	})
+	for key, r := range batch {
+		if r.err = err; err == nil { // it is missing or damaged: Get returns the reason
+			r.data, r.err = c.Reader.Get(ctx, key)
+		}
+		c.endRead(key, r)
+		close(r.done)
 	}
 }
 
@@ -191,6 +251,7 @@ func cost(data []byte) int64 { return int64(cap(data)) + overhead }
 
 var (
 	_ object.Lender     = (*Cache)(nil)
+	_ object.Prefetcher = (*Cache)(nil)
 	_ object.LossKeeper = (*Cache)(nil)
 	_ object.Lenient    = (*Cache)(nil)
 )

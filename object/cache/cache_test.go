@@ -110,7 +110,7 @@ func TestOneReadForManyCallers(t *testing.T) {
 		s.gate = make(chan struct{})
 		c := cache.New(s, 1<<20)
 		for range 2 {
-			c.Ahead(t.Context(), key)
+			c.Prefetch(t.Context(), []object.Key{key, key})
 		}
 		var group sync.WaitGroup
 		for range 10 {
@@ -125,6 +125,70 @@ func TestOneReadForManyCallers(t *testing.T) {
 		group.Wait()
 		if n := s.Calls(objecttest.Get); n != 1 {
 			t.Errorf("%d reads, want 1", n)
+		}
+	})
+}
+
+// batches is a store that reads many objects at once. It cannot read the objects in bad.
+type batches struct {
+	*store
+	all atomic.Int32 // calls of GetAll
+	bad map[object.Key]bool
+	err error
+}
+
+func (b *batches) GetAll(ctx context.Context, keys []object.Key, take func(object.Key, []byte) error) error {
+	b.all.Add(1)
+	for _, key := range keys {
+		if b.bad[key] {
+			continue
+		}
+		data, err := b.Faulty.Get(ctx, key)
+		if err == nil {
+			err = take(key, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.err
+}
+
+func TestPrefetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batches{store: newStore(), bad: map[object.Key]bool{}}
+		var list []object.Key
+		for i := range 10 {
+			list = append(list, b.put(t, byte(i), 100))
+		}
+		lost := object.Key{Kind: object.KindChunk, ID: object.ID{1}}
+		b.bad[lost] = true
+		c := cache.New(b, 1<<20)
+		c.Prefetch(t.Context(), append(list, lost, list[0]))
+		c.Prefetch(t.Context(), list) // is being read
+		for _, key := range list {
+			if data, err := c.Get(t.Context(), key); err != nil || len(data) != 100 {
+				t.Errorf("%d bytes, %v; want 100", len(data), err)
+			}
+		}
+		synctest.Wait()
+		c.Prefetch(t.Context(), list) // is there
+		if n := b.all.Load(); n != 1 || c.Stats().Reads != 0 {
+			t.Errorf("%d batches, %d reads of callers; want 1 and 0", n, c.Stats().Reads)
+		}
+		if _, err := c.Get(t.Context(), lost); !errors.Is(err, object.ErrNotFound) {
+			t.Errorf("a missing object: %v", err)
+		}
+
+		// The error of a batch is that of its objects, and is not kept.
+		b.err, b.bad[list[1]] = errors.New("no connection"), true
+		c = cache.New(b, 1<<20)
+		c.Prefetch(t.Context(), list)
+		synctest.Wait()
+		for _, key := range list {
+			if data, err := c.Get(t.Context(), key); err != nil || len(data) != 100 {
+				t.Errorf("%d bytes, %v; want 100", len(data), err)
+			}
 		}
 	})
 }

@@ -32,9 +32,15 @@ func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 	if v.store.Elsewhere == nil {
 		return nil, &object.AbsentError{Key: rec.Key, Reason: object.ErrEvicted}
 	}
-	data, err := v.store.Elsewhere.Get(context.Background(), rec.Key)
-	if err != nil {
-		return nil, err
+	data := v.store.fetched.find(rec.Key)
+	if data == nil {
+		ctx := context.Background()
+		if data, err = v.store.Elsewhere.Get(ctx, rec.Key); err != nil {
+			return nil, err
+		}
+		if object.Sum(data) == rec.Key.ID {
+			v.store.fetched.add(ctx, v.store, rec.Key, data)
+		}
 	}
 	return frame.AppendRaw(nil, data), nil
 }

@@ -35,7 +35,7 @@ func (v *sealedVolume) lendObject(rec keys.Record) (data []byte, storage *buffer
 	}
 
 	storage = takeBuffer(int(min(rec.Stored, ingest.MaxStored)))
-	value, err := o.storedValueWith(rec, storage.b, v.store.lendReader(rec.File, int64(rec.Offset), int(rec.Stored)))
+	value, err := o.storedValueWith(rec, storage.b, v.store.lent.lendReader(rec.File, int64(rec.Offset), int(rec.Stored)))
 	if err == nil {
 		if _, raw := frame.Raw(value); !raw { // otherwise, the object is a part of the value
 			defer storage.free()
@@ -69,8 +69,8 @@ func (r *readBefore) noteRead(log uint32, off int64) bool {
 }
 
 // lendReader returns the function that reads a lent value of n bytes.
-func (s *Store) lendReader(log uint32, off int64, n int) readFunc {
-	if n < minReadOnce || s.lent.noteRead(log, off) {
+func (r *readBefore) lendReader(log uint32, off int64, n int) readFunc {
+	if n < minReadOnce || r.noteRead(log, off) {
 		return (*os.File).ReadAt
 	}
 	return readOnce

@@ -50,7 +50,7 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 	st.Deleted, st.Freed, err = trashBin{s}.deleteOlder(ctx, manyTrash, trashAge)
 	for err == nil {
 		var group []*sealedVolume
-		if group, err = s.nextGroup(); err != nil || len(group) < 2 {
+		if group, err = nextGroup(s); err != nil || len(group) < 2 {
 			break
 		}
 		var merged int
@@ -94,7 +94,7 @@ func (l *listing) smallVolumes(skipped func(error)) (small []*sealedVolume) {
 
 // nextGroup returns the next volumes to merge: the smallest ones, if there are too many
 // small ones.
-func (s *Store) nextGroup() ([]*sealedVolume, error) {
+func nextGroup(s *Store) ([]*sealedVolume, error) {
 	l, err := s.listVolumes()
 	if err != nil {
 		return nil, err

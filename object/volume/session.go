@@ -29,6 +29,8 @@ type SessionOptions struct {
 	// session.
 	Unload      func(ctx context.Context, volumes []string) error
 	UnloadBytes int64
+
+	fetched bool // the session only stores objects that were fetched from a remote
 }
 
 // Stats are the totals of a session.
@@ -153,7 +155,7 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 // putValue stores an object of raw bytes, unless the store has it. It calls value for the
 // stored value. If value fails, nothing is put, and the session can go on.
 func (s *Session) putValue(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) error {
-	if s.dry == nil {
+	if s.dry == nil && !s.o.fetched {
 		s.salvage.Do(func() { deadWriters{s.store}.salvageAll(ctx) })
 	}
 
@@ -259,7 +261,7 @@ func (s *Session) hasUnsealed(key object.Key) bool {
 // counts only if a remote has the object: findKept asks.
 func (s *Session) findKept(ctx context.Context, key object.Key) (bool, error) {
 	v, index, away, err := findCopy(s.store, key)
-	if v == nil || err != nil {
+	if v == nil || away && s.o.fetched || err != nil {
 		return false, err
 	}
 	if away {

@@ -24,10 +24,12 @@ type Store struct {
 	// Elsewhere, if not nil, has the evicted objects. Missing returns the objects that no remote
 	// has, and an error if a remote could not be asked. The store verifies the bytes that Get
 	// returns. Elsewhere must be safe for concurrent use. The caller sets it before the first use
-	// of the store, whose Close closes it. See [Gone].
+	// of the store, whose Close closes it. See [Gone]. Room returns the number of bytes of fetched
+	// objects that may be stored here.
 	Elsewhere interface {
-		object.Reader
+		object.BatchReader
 		io.Closer
+		Room() int64
 	}
 
 	// Published, if not nil, is called each time that a session has published, or failed to
@@ -41,6 +43,8 @@ type Store struct {
 	bases *frame.BaseCache[basePlace]
 	lent  readBefore
 	files *files
+
+	fetched fetched
 
 	lost atomic.Pointer[map[object.Key]struct{}] // see SetLost; nil: none
 
@@ -80,6 +84,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 // Close saves the list of damaged copies and closes the files of the store. Calls that
 // are under way may fail.
 func (s *Store) Close() (err error) {
+	s.fetched.close()
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
 	if s.Elsewhere != nil && !s.closed {

@@ -83,15 +83,15 @@ func (v *Values) decodePatch(ctx context.Context, e Entry, value []byte, held Pa
 	case ok:
 		return nil, fmt.Errorf("read what %s is made from: %w", e.Key, failed.err)
 	case err != nil:
-		v.dropPack(e.Pack.Name)
+		v.DropPack(e.Pack.Name)
 		return nil, e.corruptError(err)
 	}
 	c.keepBases()
 	return data, nil
 }
 
-// dropPack drops the cached parts of a pack.
-func (v *Values) dropPack(name Name) {
+// DropPack drops the cached parts of a pack.
+func (v *Values) DropPack(name Name) {
 	v.blocks.dropPack(name)
 	v.bases.Forget(func(p place) bool { return p.pack == name })
 }
@@ -202,28 +202,45 @@ func (c *chain) readBase(ctx context.Context, n frame.Near, off int64, patches i
 
 var errChain = fmt.Errorf("more than %d patches hang on each other", MaxChain)
 
+// ReadStored reads the stored value of e, and bytes around it if v caches blocks. It does not
+// verify the value, which must not be changed. The error is an [*object.CorruptError] if the pack
+// ends within the value, or a wrapped error of get.
+func (v *Values) ReadStored(ctx context.Context, e Entry) ([]byte, error) {
+	value, err := v.readBlock(ctx, e.Pack, int64(e.Offset), int(e.Stored))
+	if failed, ok := errors.AsType[*getError](err); ok {
+		return nil, fmt.Errorf("read %s: %w", e.Key, failed.err)
+	}
+	if err != nil {
+		return nil, e.corruptError(err)
+	}
+	return value, nil
+}
+
 // readStored returns n bytes of the pack at off. They must not be changed.
 func (c *chain) readStored(ctx context.Context, off int64, n int) ([]byte, error) {
 	if value, ok := c.held.heldValue(off, n); ok {
 		return value, nil
 	}
+	return c.v.readBlock(ctx, c.e.Pack, off, n)
+}
 
-	p := c.e.Pack
-	if value, ok := c.v.blocks.cachedValue(p.Name, off, n); ok {
+// readBlock returns n bytes of a pack at off, from a cached block or one that it reads.
+func (v *Values) readBlock(ctx context.Context, p Info, off int64, n int) ([]byte, error) {
+	if value, ok := v.blocks.cachedValue(p.Name, off, n); ok {
 		return value, nil
 	}
 
 	block := Part{Off: off}
 	size := n
-	if c.v.block > n {
+	if v.block > n {
 		// Read mostly the bytes before, because bases come before patches.
-		end := min(off+int64(n+c.v.block/4), int64(p.Size))
-		block.Off = min(off, max(end-int64(c.v.block), remote.HeaderSize))
+		end := min(off+int64(n+v.block/4), int64(p.Size))
+		block.Off = min(off, max(end-int64(v.block), remote.HeaderSize))
 		size = int(end - block.Off)
 	}
 
 	block.Data = make([]byte, size)
-	got, err := c.v.get(ctx, p, block.Data, block.Off)
+	got, err := v.get(ctx, p, block.Data, block.Off)
 	if err != nil {
 		return nil, &getError{err}
 	}
@@ -234,7 +251,7 @@ func (c *chain) readStored(ctx context.Context, off int64, n int) ([]byte, error
 		return nil, fmt.Errorf("the pack ends after %d of %d bytes", block.Off+int64(got), p.Size)
 	}
 	if size > n {
-		c.v.blocks.putPart(p.Name, block)
+		v.blocks.putPart(p.Name, block)
 	}
 
 	return value, nil

@@ -1,12 +1,9 @@
 package transfer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
@@ -33,59 +30,20 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 
 	g.begun = true
 
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(g.jobs)
-	buffers := make(chan []byte, g.jobs)
-	for range g.jobs {
-		buffers <- nil
-	}
-
-	for r := range g.plan.readRuns() {
-		if gctx.Err() != nil {
-			break
-		}
-		group.Go(func() error {
-			buf := <-buffers
-			defer func() { buffers <- buf }()
-			if r.size > len(buf) {
-				buf = make([]byte, max(r.size, min(2*len(buf), MaxRead)))
-			}
-			return g.copyRun(gctx, r, buf[:r.size])
-		})
-	}
-	return cmp.Or(group.Wait(), ctx.Err())
-}
-
-// copyRun reads a part of a pack into buf and stores its chunks.
-func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
-	n, err := g.readCounted(ctx, r.pack, buf, r.off)
-	if err != nil && !IsBadCopy(err) {
-		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
-	}
-
-	held := pack.Part{Off: r.off, Data: buf[:n]}
-	for _, i := range r.records {
-		e := g.plan.entryAt(i)
-		start := int(int64(e.Offset) - r.off)
-		end := start + int(e.Stored)
-		bad := err
-		if bad == nil && end > n {
-			bad = ErrShortPack(r.pack, r.off+int64(n))
+	return g.plan.readAll(ctx, g.jobs, g.readCounted, func(ctx context.Context, v readValue) error {
+		bad := v.err
+		if bad == nil {
+			bad = g.storeValue(ctx, v.Entry, v.value, v.held)
 		}
 		if bad == nil {
-			bad = g.storeValue(ctx, e, buf[start:end], held)
-		}
-		if bad == nil {
-			continue
+			return nil
 		}
 		if !IsBadCopy(bad) {
-			return fmt.Errorf("store %s: %w", e.Key, bad)
+			return fmt.Errorf("store %s: %w", v.Key, bad)
 		}
-		if _, err := g.rereadObject(ctx, e.Key); err != nil {
-			return err
-		}
-	}
-	return nil
+		_, err := g.rereadObject(ctx, v.Key)
+		return err
+	})
 }
 
 // storeValue stores a value, verified. Held is a part of its pack.

@@ -21,7 +21,7 @@ type packGiver struct {
 	moved  bool                      // the head has changed since the fetch began
 	nodes  *NodePacks
 	values *pack.Values
-	plan   *chunkPlan
+	plan   *readPlan
 	ahead  ahead // of the walk
 	begun  bool  // BeginChunks was called
 }
@@ -38,7 +38,7 @@ func (g *packGiver) planAndCopy(ctx context.Context) error {
 	}
 	g.moved = g.moved || where.State.Seq != g.at.Seq
 	g.where, g.at, g.placed = where, where.State, nil
-	g.plan, g.ahead = newChunkPlan(), ahead{}
+	g.plan, g.ahead = newReadPlan(), ahead{}
 	if err := g.receiveAll(ctx); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (g *packGiver) giveNode(ctx context.Context, key object.Key) (data []byte, 
 
 // giveChunks adds the absent chunks to the plan.
 func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
-	keys = slices.DeleteFunc(keys, func(key object.Key) bool { return g.plan.has(key.ID) })
+	keys = slices.DeleteFunc(keys, func(key object.Key) bool { return g.plan.has(key) })
 	absent, err := g.absentHere(ctx, keys)
 	if err != nil {
 		return err

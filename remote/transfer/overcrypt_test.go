@@ -36,6 +36,9 @@ func TestOverCrypt(t *testing.T) {
 		{"TestLocatorFindsAll", TestLocatorFindsAll},
 		{"TestLocatorNeighbours", TestLocatorNeighbours},
 		{"TestFetchOfSmallBranch", TestFetchOfSmallBranch},
+		{"TestGetAll", TestGetAll},
+		{"TestGetAllDamaged", TestGetAllDamaged},
+		{"TestGetNodes", TestGetNodes},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -20,9 +22,10 @@ type Reader struct {
 	asking sync.Mutex // held while the remote is asked for its head; guards at
 	at     time.Time  // when it was asked
 
-	mu   sync.RWMutex // read-held while snap is used: a new head closes its files
-	snap *Snapshot
+	mu    sync.RWMutex // read-held while where is used: a new head closes its files
+	where *Locator
 
+	nodes *pack.Values // reads blocks of packs with nodes
 	files packFiles
 }
 
@@ -36,7 +39,7 @@ func NewReader(ctx context.Context, s Source) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{remote: remote}
+	r := &Reader{remote: remote, nodes: pack.NewValues(remote.ReadPack, nodeBlock)}
 	if err := r.Refresh(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -51,20 +54,20 @@ func (r *Reader) Refresh(ctx context.Context, age time.Duration) error {
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	now := r.remote.o.Now()
-	if r.snap != nil && now.Sub(r.at) < age {
+	if r.where != nil && now.Sub(r.at) < age {
 		return nil
 	}
 	r.at = now
 	head, err := r.remote.Head(ctx)
-	if err != nil || r.snap != nil && head.Seq == r.snap.State.Seq {
+	if err != nil || r.where != nil && head.Seq == r.where.State.Seq {
 		return err
 	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	snap, err := r.remote.SnapshotAt(ctx, head)
+	where, err := r.remote.LocatorAt(ctx, head)
 	if err == nil {
-		r.snap = snap
+		r.where = where
 	}
 	return err
 }
@@ -73,7 +76,7 @@ func (r *Reader) Refresh(ctx context.Context, age time.Duration) error {
 func (r *Reader) State() *rootlog.State {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.snap.State
+	return r.where.State
 }
 
 // Get implements [object.Reader]. After an error it tries once more at the present head: a gc of
@@ -82,7 +85,7 @@ func (r *Reader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	get := func() ([]byte, error) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
-		return r.snap.Get(ctx, key)
+		return r.getOne(ctx, key)
 	}
 	data, err := get()
 	if err != nil && ctx.Err() == nil && r.Refresh(ctx, errorAge) == nil {
@@ -91,11 +94,108 @@ func (r *Reader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return data, err
 }
 
+// nodeBlock is the number of bytes that are read at once near a node: its neighbours in a pack are
+// mostly those in a folder or a file, and soon wanted.
+const nodeBlock = MaxGap
+
+// getOne reads an object at the known head. The caller holds r.mu for reading.
+func (r *Reader) getOne(ctx context.Context, key object.Key) ([]byte, error) {
+	e, err := r.where.locateOne(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if key.Kind.IsNode() {
+		value, err := r.nodes.ReadStored(ctx, e)
+		if err == nil {
+			value, err = r.nodes.Decode(ctx, e, value, pack.Part{})
+		}
+		if err == nil || !IsBadCopy(err) {
+			return bytes.Clone(value), err
+		}
+		r.nodes.DropPack(e.Pack.Name)
+	}
+	data, err := r.where.ReadObject(ctx, e)
+	if err != nil && IsBadCopy(err) {
+		if other, oerr := r.where.readAny(ctx, key); oerr == nil {
+			return other, nil
+		}
+	}
+	return data, err
+}
+
+// GetAll implements [object.BatchReader]. It reads neighbours in a pack together: see
+// [MaxRead] and [MaxGap]. It tries other packs, and the present head, if a copy is damaged or gone.
+func (r *Reader) GetAll(ctx context.Context, keys []object.Key, take func(key object.Key, data []byte) error) error {
+	left, err := r.readBatch(ctx, keys, take)
+	if err != nil || len(left) == 0 || r.Refresh(ctx, errorAge) != nil {
+		return cmp.Or(err, ctx.Err())
+	}
+	_, err = r.readBatch(ctx, left, take)
+	return err
+}
+
+// readBatch is GetAll at the known head. It returns the objects that it could not read.
+func (r *Reader) readBatch(ctx context.Context, keys []object.Key, take func(key object.Key, data []byte) error) (left []object.Key, err error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	found, err := r.where.locateAny(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	plan := newReadPlan()
+	for _, key := range keys {
+		if e, ok := found[key]; ok {
+			plan.add(e)
+		} else {
+			left = append(left, key)
+		}
+	}
+	plan.sortRecords()
+
+	var mu sync.Mutex // guards left
+	err = plan.readAll(ctx, r.remote.o.Jobs, r.remote.ReadPack, func(ctx context.Context, v readValue) error {
+		data, err := v.value, v.err
+		if err == nil {
+			data, err = r.remote.values.Decode(ctx, v.Entry, v.value, v.held)
+		}
+		if err != nil && IsBadCopy(err) {
+			data, err = r.where.readAny(ctx, v.Key)
+		}
+		if err != nil && IsBadCopy(err) {
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, v.Key)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return take(v.Key, data)
+	})
+	return left, err
+}
+
+// readAny returns an object from the first pack that has it intact. If none has, the error matches
+// IsBadCopy.
+func (l *Locator) readAny(ctx context.Context, key object.Key) (data []byte, err error) {
+	entries, err := l.EntriesOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	err = &object.CorruptError{Key: key}
+	for _, e := range entries {
+		if data, err = l.ReadObject(ctx, e); err == nil || !IsBadCopy(err) {
+			break
+		}
+	}
+	return data, err
+}
+
 // Missing implements [object.Reader]. It believes the indexes. See [Reader.FindUnkept].
 func (r *Reader) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.snap.Missing(ctx, keys)
+	return r.where.Missing(ctx, keys)
 }
 
 // FindUnkept returns the objects that the remote does not have, for callers that rely on it as
@@ -104,34 +204,31 @@ func (r *Reader) Missing(ctx context.Context, keys []object.Key) ([]object.Key, 
 func (r *Reader) FindUnkept(ctx context.Context, keys []object.Key) (unkept []object.Key, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var entries []pack.Entry
+	found, err := r.where.locateAny(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
 	var packs []pack.Info
+	for _, e := range found {
+		packs = append(packs, e.Pack)
+	}
+	if err := r.files.lookFor(ctx, &r.where.atRoot, packs); err != nil {
+		return nil, err
+	}
+
 	for _, key := range keys {
-		p, ok, err := r.snap.Find(key)
+		e, ok := found[key]
+		if ok && r.files.has(e.Pack.Name) {
+			continue
+		}
+		if ok {
+			ok, err = r.isKeptElsewhere(ctx, e)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
 			unkept = append(unkept, key)
-			continue
-		}
-		entries = append(entries, p.Entry)
-		packs = append(packs, p.Pack)
-	}
-	if err := r.files.lookFor(ctx, r.snap, packs); err != nil {
-		return nil, err
-	}
-
-	for _, e := range entries {
-		if r.files.has(e.Pack.Name) {
-			continue
-		}
-		ok, err := r.isKeptElsewhere(ctx, e)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			unkept = append(unkept, e.Key)
 		}
 	}
 	return unkept, ctx.Err()
@@ -140,12 +237,12 @@ func (r *Reader) FindUnkept(ctx context.Context, keys []object.Key) (unkept []ob
 // isKeptElsewhere reports whether another pack than that of e has its object and is there. The
 // caller holds r.mu for reading.
 func (r *Reader) isKeptElsewhere(ctx context.Context, e pack.Entry) (bool, error) {
-	others, err := r.snap.EntriesOf(e.Key)
+	others, err := r.where.EntriesOf(ctx, e.Key)
 	if err != nil {
 		return false, err
 	}
 	for _, other := range others {
-		if err := r.files.lookFor(ctx, r.snap, []pack.Info{other.Pack}); err != nil {
+		if err := r.files.lookFor(ctx, &r.where.atRoot, []pack.Info{other.Pack}); err != nil {
 			return false, err
 		}
 		if r.files.has(other.Pack.Name) {
@@ -179,10 +276,10 @@ func (f *packFiles) has(name pack.Name) bool {
 // lookFor finds out which packs are there with their size. It asks for few packs one by one. For
 // more, it lists all packs once: a list of thousands costs a request for each thousand. A list
 // may miss a new pack, so lookFor asks for each that the list does not have.
-func (f *packFiles) lookFor(ctx context.Context, snap *Snapshot, packs []pack.Info) error {
+func (f *packFiles) lookFor(ctx context.Context, at *atRoot, packs []pack.Info) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := snap.r.o.Now()
+	now := at.r.o.Now()
 	if f.there == nil || now.Sub(f.since) > packFilesAge {
 		f.there, f.listed, f.since = map[pack.Name]bool{}, false, now
 	}
@@ -194,7 +291,7 @@ func (f *packFiles) lookFor(ctx context.Context, snap *Snapshot, packs []pack.In
 		}
 	}
 	if !f.listed && len(unknown) > 0 && len(f.there)+len(unknown) > askedSingly {
-		if err := f.list(ctx, snap); err != nil {
+		if err := f.list(ctx, at); err != nil {
 			return err
 		}
 	}
@@ -202,7 +299,7 @@ func (f *packFiles) lookFor(ctx context.Context, snap *Snapshot, packs []pack.In
 		if f.there[name] {
 			continue
 		}
-		err := snap.r.CheckSize(ctx, name.Path(), int64(p.Size))
+		err := at.r.CheckSize(ctx, name.Path(), int64(p.Size))
 		if err != nil && !IsBadCopy(err) {
 			return fmt.Errorf("look for pack %s: %w", name, err)
 		}
@@ -212,17 +309,17 @@ func (f *packFiles) lookFor(ctx context.Context, snap *Snapshot, packs []pack.In
 }
 
 // list notes the live packs that a list has. The caller holds f.mu.
-func (f *packFiles) list(ctx context.Context, snap *Snapshot) error {
-	live := snap.LivePacks()
+func (f *packFiles) list(ctx context.Context, at *atRoot) error {
+	live := at.LivePacks()
 	wanted := make(map[string]pack.Info, len(live))
 	for _, p := range live {
 		wanted[p.Name.Path()] = p
 	}
-	for info, err := range snap.r.b.List(ctx, packsFolder) {
+	for info, err := range at.r.b.List(ctx, packsFolder) {
 		if err != nil {
 			return fmt.Errorf("list packs: %w", err)
 		}
-		if p, ok := wanted[info.Name]; ok && snap.r.HasSize(info, int64(p.Size)) {
+		if p, ok := wanted[info.Name]; ok && at.r.HasSize(info, int64(p.Size)) {
 			f.there[p.Name] = true
 		}
 	}
@@ -230,4 +327,4 @@ func (f *packFiles) list(ctx context.Context, snap *Snapshot) error {
 	return nil
 }
 
-var _ object.Reader = (*Reader)(nil)
+var _ object.BatchReader = (*Reader)(nil)

@@ -1,8 +1,11 @@
 package transfer_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -118,5 +121,193 @@ func TestFindUnkeptCopies(t *testing.T) {
 	b.Fail(remotetest.Fault{Op: remotetest.Stat, Err: remote.ErrPermission})
 	if unkept, err := r.FindUnkept(t.Context(), []object.Key{key}); !errors.Is(err, remote.ErrPermission) {
 		t.Errorf("a store without permission: unkept %v, error %v", unkept, err)
+	}
+}
+
+// gotAll returns the objects that GetAll takes.
+func gotAll(t *testing.T, r object.BatchReader, keys []object.Key) (map[object.Key]string, error) {
+	t.Helper()
+	var mu sync.Mutex
+	got := map[object.Key]string{}
+	err := r.GetAll(t.Context(), keys, func(key object.Key, data []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, again := got[key]; again {
+			t.Errorf("%s was taken twice", key)
+		}
+		got[key] = string(data)
+		return nil
+	})
+	return got, err
+}
+
+// wantAll checks that got has the objects of keys.
+func wantAll(t *testing.T, o *transfertest.Origin, got map[object.Key]string, keys []object.Key) {
+	t.Helper()
+	for _, key := range keys {
+		if data, err := o.All.Get(t.Context(), key); err != nil || got[key] != string(data) {
+			t.Errorf("%s: %d bytes, want %d; %v", key, len(got[key]), len(data), err)
+		}
+	}
+}
+
+// pushFiles pushes a folder with n files of size bytes, and returns the keys of their chunks twice, in
+// random order.
+func pushFiles(o *transfertest.Origin, n, size int) (keys []object.Key) {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprint("f", i)] = objecttest.Noise(i, size)
+	}
+	o.PushMain(o.MakeCommit(o.MakeTree(files, nil)))
+	for key := range o.Sent {
+		if key.Kind == object.KindChunk {
+			keys = append(keys, key, key)
+		}
+	}
+	objecttest.Rand(1).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	return keys
+}
+
+// Neighbours are read together, objects come once, and missing ones are passed over.
+func TestGetAll(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		packSize, requests int
+		repacked           bool
+	}{
+		"one pack":     {pack.TargetSize, 1, false},
+		"packs":        {50_000, 9, false},
+		"with patches": {pack.TargetSize, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := transfertest.NewOrigin(t)
+			o.PackSize, o.Repacked = test.packSize, test.repacked
+			keys := pushFiles(o, 100, 3_000)
+			r := newReader(t, o.Blob)
+			o.Blob.ResetCounts()
+			got, err := gotAll(t, r, append(keys, object.Key{Kind: object.KindChunk}))
+			if err != nil || len(got) != 100 {
+				t.Errorf("%d objects, want 100; %v", len(got), err)
+			}
+			wantAll(t, o, got, keys)
+			if n := o.Blob.Calls(remotetest.Get); n > test.requests+1 { // also looks for a new head, because of the missing one
+				t.Errorf("%d requests, want at most %d", n, test.requests+1)
+			}
+		})
+	}
+}
+
+// Damaged values are read from other packs. Without another copy, the rest is read all the same.
+func TestGetAllDamaged(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	keys := pushFiles(o, 20, 3_000)
+	o.Blob.Damage(o.Sent[keys[0]].Pack.Name.Path(), int(o.Sent[keys[0]].Offset)+100)
+	got, err := gotAll(t, newReader(t, o.Blob), keys)
+	if _, found := got[keys[0]]; found || err != nil || len(got) != 19 {
+		t.Errorf("%d objects, want 19; %v", len(got), err)
+	}
+
+	again := o.PackObjects(keys[:1])
+	o.AppendRoot(rootlog.Change{AddPacks: again.AddPacks, AddIndexes: again.AddIndexes})
+	r := newReader(t, o.Blob)
+	got, err = gotAll(t, r, keys)
+	if err != nil {
+		t.Error(err)
+	}
+	wantAll(t, o, got, keys)
+	if data, err := r.Get(t.Context(), keys[0]); err != nil || string(data) != got[keys[0]] {
+		t.Errorf("get: %d bytes, %v", len(data), err)
+	}
+}
+
+// The error of a store, of take or of the context ends a batch.
+func TestGetAllFails(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	o.PackSize = 10_000
+	keys := pushFiles(o, 50, 3_000)
+	b := remotetest.NewFaulty(o.Blob)
+	r := newReader(t, b)
+	b.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", Err: remote.ErrPermission})
+	if _, err := gotAll(t, r, keys); !errors.Is(err, remote.ErrPermission) {
+		t.Errorf("a store without permission: %v", err)
+	}
+
+	enough := errors.New("enough")
+	if err := r.GetAll(t.Context(), keys, func(object.Key, []byte) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("error %v, want that of take", err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Blob.ResetCounts()
+	err := r.GetAll(ctx, keys, func(object.Key, []byte) error { cancel(); return nil })
+	if n := o.Blob.Calls(remotetest.Get); !errors.Is(err, context.Canceled) || n > 8 {
+		t.Errorf("after a cancellation: error %v, %d requests", err, n)
+	}
+}
+
+// windowed counts the bytes of reads that are under way at once.
+type windowed struct {
+	remote.Backend
+	mu        sync.Mutex
+	now, most int
+	largest   int
+}
+
+// Get implements [remote.Blobs].
+func (w *windowed) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	w.mu.Lock()
+	w.now += len(p)
+	w.most, w.largest = max(w.most, w.now), max(w.largest, len(p))
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.now -= len(p)
+	}()
+	return w.Backend.Get(ctx, name, p, off)
+}
+
+// A large batch is read in ranges of at most 8 MiB, four at once.
+func TestGetAllMemory(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	keys := pushFiles(o, 100, 600_000)
+	w := &windowed{Backend: o.Blob}
+	r := newReader(t, w)
+	w.most, w.largest = 0, 0
+	o.Blob.ResetCounts()
+	got, err := gotAll(t, r, keys)
+	if err != nil || len(got) != 100 {
+		t.Errorf("%d objects, want 100; %v", len(got), err)
+	}
+	if n := o.Blob.Calls(remotetest.Get); n > 9 || w.largest > transfer.MaxRead || w.most > transfer.DefaultJobs*transfer.MaxRead {
+		t.Errorf("%d requests, one of %d bytes; %d bytes at once", n, w.largest, w.most)
+	}
+}
+
+// The nodes of a folder are read with few requests, though one by one.
+func TestGetNodes(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	o.PushHistory(5)
+	r := newReader(t, o.Blob)
+	o.Blob.ResetCounts()
+	for key := range o.Sent {
+		if !key.Kind.IsNode() {
+			continue
+		}
+		want, err := o.All.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := r.Get(t.Context(), key); err != nil || string(data) != string(want) {
+			t.Errorf("%s: %d bytes, want %d; %v", key, len(data), len(want), err)
+		}
+	}
+	if n := o.Blob.Calls(remotetest.Get); n > 5 { // one for each pack
+		t.Errorf("%d requests, want at most 5", n)
 	}
 }

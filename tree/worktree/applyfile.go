@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"syscall"
 
@@ -18,7 +19,9 @@ func (a *applier) makeFiles(ctx context.Context) {
 		_, links := a.links[op.Path]
 		return op.New != nil && !links && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
 	})
+	ahead := newContentAhead(a.r, groups)
 	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
+		ahead.bring(ctx, a.ops, i)
 		return w.makeEntry(ctx, d, name, i)
 	})
 }
@@ -244,7 +247,7 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 	}
 
 	var listErr error
-	for c, err := range object.Chunks(ctx, w.r, e.Content, e.Size, 0) {
+	for c, err := range chunksAhead(ctx, w.r, e) {
 		if err != nil {
 			listErr = err
 			break
@@ -272,6 +275,42 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 	}
 
 	return ctx.Err()
+}
+
+// chunksAhead is [object.Chunks] of a file whose chunks are read in their order. It prefetches them.
+func chunksAhead(ctx context.Context, r object.Reader, e *object.Entry) iter.Seq2[object.ChunkAt, error] {
+	chunks := object.Chunks(ctx, r, e.Content, e.Size, 0)
+	if !object.HasFar(r) {
+		return chunks
+	}
+	return func(yield func(object.ChunkAt, error) bool) {
+		var batch []object.ChunkAt
+		var keys []object.Key
+		size := int64(0)
+		flush := func() bool {
+			object.Prefetch(ctx, r, keys)
+			for _, c := range batch {
+				if !yield(c, nil) {
+					return false
+				}
+			}
+			batch, keys, size = nil, nil, 0
+			return true
+		}
+
+		for c, err := range chunks {
+			if size += int64(c.Size); (err != nil || size > object.MaxPrefetch/2) && !flush() {
+				return
+			}
+			if err != nil {
+				yield(c, err)
+				return
+			}
+			batch = append(batch, c)
+			keys = append(keys, object.Key{Kind: object.KindChunk, ID: c.ID})
+		}
+		flush()
+	}
 }
 
 func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) error {

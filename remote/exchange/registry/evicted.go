@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,28 @@ func ReadEvicted(ctx context.Context, r *kist.Repository) {
 	r.Objects().Elsewhere = untilEnd{e, func(key object.Key) ([]byte, error) { return e.Get(ctx, key) }}
 }
 
+// keptUnlimited is the number of bytes of fetched objects that a process stores here if the
+// configuration has no local limit. A restore must not fill the disk that it needs for files.
+const keptUnlimited = 1 << 30
+
+// Room returns the number of bytes of fetched objects that may be stored here: up to the local limit of
+// backups.
+func (e *evictedReader) Room() int64 {
+	text, ok := e.repo.Config().Get(kist.KeyBackupLocalLimit)
+	if !ok {
+		return keptUnlimited
+	}
+	limit, err := kist.ParseSize(text)
+	if err != nil {
+		return 0
+	}
+	size, err := e.repo.Objects().Size(context.Background())
+	if err != nil {
+		return 0
+	}
+	return max(0, int64(limit)-size)
+}
+
 // untilEnd is an evictedReader that reads until a context ends, whatever context the store
 // passes: it has none for the bases of patches.
 type untilEnd struct {
@@ -74,6 +97,28 @@ func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 		}
 		heads, failed = e.headsWithin(ctx, errorAge) // another process may have moved the object
 	}
+}
+
+// GetAll implements [object.BatchReader].
+func (e *evictedReader) GetAll(ctx context.Context, keys []object.Key, take func(key object.Key, data []byte) error) error {
+	heads, failed := e.askedHeads(ctx)
+	var mu sync.Mutex // guards got
+	got := map[object.Key]bool{}
+	for _, head := range heads {
+		err := head.GetAll(ctx, keys, func(key object.Key, data []byte) error {
+			mu.Lock()
+			got[key] = true
+			mu.Unlock()
+			return take(key, data)
+		})
+		if err != nil {
+			failed = err
+		}
+		if keys = slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { return got[key] }); len(keys) == 0 {
+			return nil
+		}
+	}
+	return failed
 }
 
 // Missing returns the objects that no remote has now: no live pack of its present head, or no

@@ -51,6 +51,7 @@ type History struct {
 	commits  commitNames
 	versions *versionIndex // nil: there are no versions
 	git      bool          // see Options.Git
+	reads    folderReads
 }
 
 // OfRepository returns the history of a repository, which must stay open. The History may be
@@ -66,7 +67,7 @@ func New(s Source, o Options) *History {
 	if o.Cache == 0 {
 		o.Cache = DefaultCache
 	}
-	h := &History{source: s, objects: cachedReader{cache.New(s, o.Cache), s}, git: o.Git}
+	h := &History{source: s, objects: cachedReader{cache.New(s, o.Cache), s, aheadFor(o.Cache)}, git: o.Git}
 	h.commits.h = h
 	return h
 }
@@ -83,6 +84,7 @@ type Node struct {
 	Commit       object.ID // that has it; zero for the folders above commits
 
 	h      *History
+	in     object.ID                            // the tree that lists it; zero: another folder does
 	folder folder                               // its content; nil: it is no folder
 	load   func(context.Context) (*Node, error) // returns all of a partial node; nil: n has all
 }
@@ -220,7 +222,11 @@ func (n *Node) Open(ctx context.Context) (*OpenFile, error) {
 	if err := n.h.objects.checkFile(ctx, &n.Entry); err != nil {
 		return nil, err
 	}
-	return &OpenFile{r: n.h.objects, entry: n.Entry}, nil
+	f := &OpenFile{r: n.h.objects, entry: n.Entry}
+	if !n.in.IsZero() {
+		f.began = func(ctx context.Context) { n.h.reads.begin(ctx, n.h.objects, n.in, &n.Entry) }
+	}
+	return f, nil
 }
 
 var errNotFile = errors.New("not a regular file")
@@ -247,7 +253,14 @@ func (f inCommit) lookupNode(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.h.entryNode(e, f.commit, f.when), nil
+	return f.node(e), nil
+}
+
+// node returns the node of an entry of the folder.
+func (f inCommit) node(e object.Entry) *Node {
+	n := f.h.entryNode(e, f.commit, f.when)
+	n.in = f.tree
+	return n
 }
 
 func (f inCommit) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
@@ -257,7 +270,7 @@ func (f inCommit) listNodes(ctx context.Context, from string) iter.Seq2[*Node, e
 				yield(nil, err)
 				return
 			}
-			if !f.h.isHidden(e.Name) && !yield(f.h.entryNode(e, f.commit, f.when), nil) {
+			if !f.h.isHidden(e.Name) && !yield(f.node(e), nil) {
 				return
 			}
 		}
@@ -268,6 +281,7 @@ func (f inCommit) listNodes(ctx context.Context, from string) iter.Seq2[*Node, e
 type cachedReader struct {
 	*cache.Cache
 	source Source
+	ahead  int64 // bytes to read ahead at once
 }
 
 // Get implements [object.Reader].

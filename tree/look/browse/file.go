@@ -16,10 +16,13 @@ type OpenFile struct {
 	r     cachedReader
 	entry object.Entry
 
+	began func(context.Context) // called at the first read of the start; may be nil
+
 	mu     sync.Mutex       // guards the following
 	places []object.ChunkAt // consecutive chunks of the file
 	next   int64            // the end of the last read
 	streak int64            // number of bytes that were read in order up to next
+	ahead  readAhead
 }
 
 // The limits of reading ahead.
@@ -27,7 +30,6 @@ const (
 	placesAtOnce = 256       // chunks that are looked up at once
 	minStreak    = 1 << 20   // bytes to read in order before chunks are read ahead
 	overtaken    = 512 << 10 // largest distance of a read from next that counts as in order
-	aheadBytes   = 4 << 20   // to read ahead: 24 readers fit in the default cache
 )
 
 // Size returns the file's size in bytes.
@@ -43,9 +45,11 @@ func (f *OpenFile) Parts(ctx context.Context, off int64, n int) (parts [][]byte,
 	if off < 0 {
 		return nil, errors.New("read: before the start of the file")
 	}
-	ahead := f.noteRead(off, n)
+	if f.noteRead(off, n) {
+		f.readAhead(ctx, uint64(off)+uint64(n))
+	}
 	for n > 0 && off < f.Size() {
-		part, err := f.readPart(ctx, uint64(off), ahead)
+		part, err := f.readPart(ctx, uint64(off))
 		if err != nil {
 			return parts, err
 		}
@@ -57,21 +61,20 @@ func (f *OpenFile) Parts(ctx context.Context, off int64, n int) (parts [][]byte,
 	return parts, nil
 }
 
-// readPart returns the bytes at off, up to the end of the chunk there. With ahead, it begins to
-// read the next chunks, too.
-func (f *OpenFile) readPart(ctx context.Context, off uint64, ahead bool) ([]byte, error) {
+// readPart returns the bytes at off, up to the end of the chunk there.
+func (f *OpenFile) readPart(ctx context.Context, off uint64) ([]byte, error) {
 	if f.entry.Content.IsZero() {
 		if uint64(len(f.entry.Inline)) != f.entry.Size {
 			return nil, sizeError(object.KindTree, len(f.entry.Inline), f.entry.Size)
 		}
 		return f.entry.Inline[off:], nil
 	}
-	c, next, err := f.locateChunk(ctx, off)
+	if off == 0 && f.began != nil {
+		f.began(ctx)
+	}
+	c, err := f.locateChunk(ctx, off)
 	if err != nil {
 		return nil, err
-	}
-	for i := 0; ahead && i < len(next); i++ {
-		f.r.Ahead(ctx, chunkKey(next[i]))
 	}
 	data, err := f.r.Shared(ctx, chunkKey(c))
 	if err == nil && len(data) != int(c.Size) {
@@ -89,22 +92,17 @@ func sizeError(kind object.Kind, have int, want uint64) error {
 
 func chunkKey(c object.ChunkAt) object.Key { return object.Key{Kind: object.KindChunk, ID: c.ID} }
 
-// locateChunk returns the chunk at off, and the next ones.
-func (f *OpenFile) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, next []object.ChunkAt, err error) {
+// locateChunk returns the chunk at off.
+func (f *OpenFile) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.hasPlace(off) {
 		if err := f.loadPlaces(ctx, off); err != nil {
-			return c, nil, err
+			return c, err
 		}
 	}
 	i := sort.Search(len(f.places), func(i int) bool { return f.places[i].Offset > off }) - 1
-	end, size := i+1, 0
-	for end < len(f.places) && size < aheadBytes {
-		size += int(f.places[end].Size)
-		end++
-	}
-	return f.places[i], f.places[i+1 : end : end], nil
+	return f.places[i], nil
 }
 
 // hasPlace reports whether f.places has the chunk at off.
@@ -146,4 +144,24 @@ func (f *OpenFile) noteRead(off int64, n int) bool {
 	f.streak += int64(n)
 	f.next = max(f.next, off+int64(n))
 	return f.streak > minStreak
+}
+
+// readAhead begins to read chunks from off on, if few of the chunks that it has read ahead are
+// left.
+func (f *OpenFile) readAhead(ctx context.Context, off uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ahead.most = f.r.ahead
+	if off >= f.entry.Size || f.entry.Content.IsZero() || !f.ahead.isDue(off) {
+		return
+	}
+	var keys []object.Key
+	for c, err := range object.Chunks(ctx, f.r, f.entry.Content, f.entry.Size, max(off, f.ahead.end)) {
+		if err != nil || !f.ahead.add(c.Offset+uint64(c.Size), int64(c.Size)) { // a read of the chunk itself finds the error
+			break
+		}
+		keys = append(keys, chunkKey(c))
+	}
+	f.ahead.close()
+	object.Prefetch(ctx, f.r, keys)
 }

@@ -65,6 +65,19 @@ func Archive(ctx context.Context, source compare.Side, w io.Writer, o ArchiveOpt
 	}
 	defer a.stop()
 
+	batch := newEntryBatch(source.Objects, func(path string, e object.Entry) error {
+		if err := a.addEntry(ctx, source.Objects, archiveHeader(path, e, o), e); err != nil {
+			return fmt.Errorf("archive %q: %w", path, err)
+		}
+		if e.Type != object.TypeDir {
+			done.Files++
+			done.Bytes += int64(e.Size)
+		}
+		if o.Progress != nil {
+			o.Progress(done, total)
+		}
+		return nil
+	})
 	written := map[string]bool{} // folders
 	add := func(path string, e object.Entry) error {
 		if o.Select != nil {
@@ -78,17 +91,7 @@ func Archive(ctx context.Context, source compare.Side, w io.Writer, o ArchiveOpt
 			}
 			written[path] = true
 		}
-		if err := a.addEntry(ctx, source.Objects, archiveHeader(path, e, o), e); err != nil {
-			return fmt.Errorf("archive %q: %w", path, err)
-		}
-		if e.Type != object.TypeDir {
-			done.Files++
-			done.Bytes += int64(e.Size)
-		}
-		if o.Progress != nil {
-			o.Progress(done, total)
-		}
-		return nil
+		return batch.add(ctx, path, e)
 	}
 
 	for _, path := range paths {
@@ -96,8 +99,60 @@ func Archive(ctx context.Context, source compare.Side, w io.Writer, o ArchiveOpt
 			return done, err
 		}
 	}
+	if err := batch.flush(ctx); err != nil {
+		return done, err
+	}
 
 	return done, a.finish()
+}
+
+// entryBatch passes the entries of a walk on to each, after it has prefetched the content of several.
+type entryBatch struct {
+	each    func(path string, e object.Entry) error
+	files   *object.FileBatch // nil: all content is here
+	entries []pathEntry
+}
+
+type pathEntry struct {
+	path string
+	object.Entry
+}
+
+// mostEntries bounds the entries of a batch.
+const mostEntries = 4096
+
+func newEntryBatch(objects object.Reader, each func(path string, e object.Entry) error) *entryBatch {
+	b := &entryBatch{each: each}
+	if object.HasFar(objects) {
+		b.files = object.NewFileBatch(objects)
+	}
+	return b
+}
+
+func (b *entryBatch) add(ctx context.Context, path string, e object.Entry) error {
+	if b.files == nil {
+		return b.each(path, e)
+	}
+	b.entries = append(b.entries, pathEntry{path, e})
+	if b.files.Add(ctx, e) && len(b.entries) < mostEntries {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+// flush passes on all entries that were added.
+func (b *entryBatch) flush(ctx context.Context) error {
+	if b.files == nil {
+		return nil
+	}
+	b.files.Prefetch(ctx)
+	for _, e := range b.entries {
+		if err := b.each(e.path, e.Entry); err != nil {
+			return err
+		}
+	}
+	b.entries = b.entries[:0]
+	return nil
 }
 
 // archiveHeader returns the header of an entry for both kinds of archive.

@@ -13,12 +13,12 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// TestChunkPlan checks that all planned chunks are read, in order, in runs that are neither
+// TestReadPlan checks that all planned chunks are read, in order, in runs that are neither
 // too large nor too many.
-func TestChunkPlan(t *testing.T) {
+func TestReadPlan(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		p, want := newChunkPlan(), map[object.ID]pack.Entry{}
+		p, want := newReadPlan(), map[object.ID]pack.Entry{}
 		for range 1 + rnd.IntN(5) {
 			info := pack.Info{Name: pack.Name{byte(rnd.Int())}, Size: pack.MaxSize}
 			for off := uint32(32); off < pack.MaxSize-(20<<20) && rnd.IntN(300) > 0; {
@@ -39,11 +39,11 @@ func TestChunkPlan(t *testing.T) {
 		}
 
 		for id := range want {
-			if !p.has(id) {
+			if !p.has(object.Key{Kind: object.KindChunk, ID: id}) {
 				t.Fatal("has returns false for an added chunk")
 			}
 		}
-		if p.has(object.ID{}) || p.n != len(want) {
+		if p.has(object.Key{Kind: object.KindChunk}) || p.n != len(want) {
 			t.Fatalf("%d chunks, want %d", p.n, len(want))
 		}
 
@@ -81,10 +81,10 @@ func TestChunkPlan(t *testing.T) {
 	}
 }
 
-// TestChunkPlanOverlap checks that overlapping entries, which no pack has, are read
+// TestReadPlanOverlap checks that overlapping entries, which no pack has, are read
 // completely.
-func TestChunkPlanOverlap(t *testing.T) {
-	p := newChunkPlan()
+func TestReadPlanOverlap(t *testing.T) {
+	p := newReadPlan()
 	for i, at := range [][2]uint32{{100, 1000}, {100, 50}, {200, 5}, {90, 20}} {
 		p.add(pack.Entry{Key: object.Key{Kind: object.KindChunk, ID: object.ID{byte(i + 1)}}, Offset: at[0], Stored: at[1]})
 	}
@@ -96,14 +96,14 @@ func TestChunkPlanOverlap(t *testing.T) {
 	}
 }
 
-func BenchmarkChunkPlan(b *testing.B) {
+func BenchmarkReadPlan(b *testing.B) {
 	const n = 1_000_000
 	b.ReportAllocs()
 	for b.Loop() {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		p, rnd := newChunkPlan(), rand.New(rand.NewPCG(1, 1))
+		p, rnd := newReadPlan(), rand.New(rand.NewPCG(1, 1))
 		for i := range n {
 			e := pack.Entry{Key: object.Key{Kind: object.KindChunk}, Offset: rnd.Uint32N(1 << 25), Stored: 1000}
 			e.Pack.Name[0] = byte(i)

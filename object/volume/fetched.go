@@ -1,0 +1,145 @@
+package volume
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// fetched has the evicted objects that were fetched: the last ones in memory, and as many as there is
+// room for in a volume. So the same read costs nothing the second time. It is safe for concurrent
+// use.
+type fetched struct {
+	mu      sync.Mutex // guards the following
+	recent  map[object.Key][]byte
+	order   []object.Key // of recent, the oldest first
+	size    int          // bytes of recent
+	session *Session     // nil: nothing was kept yet
+	room    int64        // bytes that may still be kept
+	ended   bool         // nothing more is kept
+}
+
+// maxRecent is the number of bytes of fetched objects that stay in memory.
+const maxRecent = 4 * object.MaxPrefetch
+
+// find returns an object that was fetched.
+func (f *fetched) find(key object.Key) []byte {
+	f.mu.Lock()
+	data, ss := f.recent[key], f.session
+	f.mu.Unlock()
+	if data != nil || ss == nil {
+		return data
+	}
+	ss.mu.Lock()
+	w := ss.cur
+	ss.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	if data, ok, err := w.getUnsealed(key); ok && err == nil {
+		return data
+	}
+	return nil
+}
+
+// add adds a verified object, and takes ownership of data.
+func (f *fetched) add(ctx context.Context, s *Store, key object.Key, data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.recent[key] != nil {
+		return
+	}
+	if f.recent == nil {
+		f.recent = map[object.Key][]byte{}
+	}
+	f.recent[key] = data
+	f.order = append(f.order, key)
+	for f.size += len(data); f.size > maxRecent && len(f.order) > 1; f.order = f.order[1:] {
+		f.size -= len(f.recent[f.order[0]])
+		delete(f.recent, f.order[0])
+	}
+	f.keep(ctx, s, key, data)
+}
+
+// keep stores an object, if there is room. An error ends that, and costs nothing else: the disk may be
+// full or read-only. The caller holds f.mu.
+func (f *fetched) keep(ctx context.Context, s *Store, key object.Key, data []byte) {
+	if f.ended || s.o.ReadOnly {
+		return
+	}
+	if f.session == nil {
+		f.room = s.Elsewhere.Room()
+		f.session = s.Begin(SessionOptions{fetched: true})
+	}
+	if f.room -= int64(len(data)); f.room < 0 {
+		f.ended = true
+		return
+	}
+	if _, err := f.session.Put(ctx, key.Kind, data); err != nil && ctx.Err() == nil {
+		f.ended = true
+	}
+}
+
+// close ends the volume of the kept objects.
+func (f *fetched) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	if f.session != nil {
+		_ = f.session.Close() // the objects are on a remote
+		f.session = nil
+	}
+}
+
+// Prefetch implements [object.Prefetcher]: it fetches evicted objects.
+func (s *Store) Prefetch(ctx context.Context, keys []object.Key) {
+	l, err := s.lastListing()
+	if err != nil || !s.HasFar() {
+		return
+	}
+	var away []object.Key
+	seen := map[object.Key]bool{}
+	for _, key := range keys {
+		if !seen[key] && l.evictedCopies(key) != nil && s.fetched.find(key) == nil {
+			away = append(away, key)
+		}
+		seen[key] = true
+	}
+	if len(away) == 0 {
+		return
+	}
+	_ = s.Elsewhere.GetAll(ctx, away, func(key object.Key, data []byte) error { // a Get finds the error
+		if object.Sum(data) == key.ID {
+			s.fetched.add(ctx, s, key, slices.Clone(data))
+		}
+		return nil
+	})
+}
+
+// HasFar implements [object.Prefetcher].
+func (s *Store) HasFar() bool {
+	if s.Elsewhere == nil {
+		return false
+	}
+	l, err := s.lastListing()
+	return err == nil && slices.ContainsFunc(l.volumes, (*sealedVolume).isEvicted)
+}
+
+// Prefetch implements [object.Prefetcher], as the store does.
+func (s *Session) Prefetch(ctx context.Context, keys []object.Key) { s.store.Prefetch(ctx, keys) }
+
+// HasFar implements [object.Prefetcher], as the store does.
+func (s *Session) HasFar() bool { return s.store.HasFar() }
+
+// isEvicted reports whether v is an evicted volume.
+func (v *sealedVolume) isEvicted() bool {
+	info, err := v.describe()
+	return err == nil && info.Evicted
+}
+
+var (
+	_ object.Prefetcher = (*Store)(nil)
+	_ object.Prefetcher = (*Session)(nil)
+)

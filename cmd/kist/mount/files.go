@@ -30,7 +30,7 @@ type fileSystem struct {
 
 	mu      sync.Mutex // guards the following
 	inodes  map[uint64]*inode
-	handles map[uint64]any // *browse.OpenFile or *listing
+	handles map[uint64]any // *browse.FileReader or *listing
 	last    uint64         // handle
 }
 
@@ -297,7 +297,7 @@ func (s *fileSystem) dropOpen(handle uint64) any {
 
 // Read implements [fuse.RawFileSystem]. It answers with the bytes in the cache, without a copy.
 func (s *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	f, ok := s.findOpen(in.Fh).(*browse.OpenFile)
+	f, ok := s.findOpen(in.Fh).(*browse.FileReader)
 	if !ok {
 		return nil, fuse.EBADF
 	}

@@ -208,7 +208,7 @@ func (n *Node) Fixed() bool {
 
 // Open opens the file n. The error matches [object.ErrPurged] if a part of its content was
 // purged.
-func (n *Node) Open(ctx context.Context) (*OpenFile, error) {
+func (n *Node) Open(ctx context.Context) (*FileReader, error) {
 	if n.Type != object.TypeFile {
 		return nil, &tree.PathError{Path: n.Name, Err: errNotFile}
 	}
@@ -222,7 +222,7 @@ func (n *Node) Open(ctx context.Context) (*OpenFile, error) {
 	if err := n.h.objects.checkFile(ctx, &n.Entry); err != nil {
 		return nil, err
 	}
-	f := &OpenFile{r: n.h.objects, entry: n.Entry}
+	f := &FileReader{r: n.h.objects, entry: n.Entry}
 	if !n.in.IsZero() {
 		f.began = func(ctx context.Context) { n.h.reads.begin(ctx, n.h.objects, n.in, &n.Entry) }
 	}

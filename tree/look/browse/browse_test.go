@@ -94,7 +94,7 @@ func describe(t *testing.T, path string, e object.Entry, read func() ([]byte, er
 }
 
 // readAt reads the bytes of a file at off into p.
-func readAt(ctx context.Context, f *browse.OpenFile, p []byte, off int64) (n int, err error) {
+func readAt(ctx context.Context, f *browse.FileReader, p []byte, off int64) (n int, err error) {
 	parts, err := f.Parts(ctx, off, len(p))
 	for _, part := range parts {
 		n += copy(p[n:], part)

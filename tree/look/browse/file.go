@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// OpenFile is an open file. It reads only the chunks that are needed. If they are read in their
+// FileReader reads a file, and of it only the chunks that are needed. If they are read in their
 // order, it reads the next ones ahead. It need not be closed, and is safe for concurrent use.
-type OpenFile struct {
+type FileReader struct {
 	r     cachedReader
 	entry object.Entry
 
@@ -33,15 +33,15 @@ const (
 )
 
 // Size returns the file's size in bytes.
-func (f *OpenFile) Size() int64 { return int64(f.entry.Size) }
+func (f *FileReader) Size() int64 { return int64(f.entry.Size) }
 
 // Name returns the name of the file in its folder.
-func (f *OpenFile) Name() string { return f.entry.Name }
+func (f *FileReader) Name() string { return f.entry.Name }
 
 // Parts returns the n bytes at off, or those up to the end of the file, in one slice for each
 // chunk that has some of them. The caller must not change the bytes. With an error, Parts
 // returns the bytes before the place of the error.
-func (f *OpenFile) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err error) {
+func (f *FileReader) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err error) {
 	if off < 0 {
 		return nil, errors.New("read: before the start of the file")
 	}
@@ -62,7 +62,7 @@ func (f *OpenFile) Parts(ctx context.Context, off int64, n int) (parts [][]byte,
 }
 
 // readPart returns the bytes at off, up to the end of the chunk there.
-func (f *OpenFile) readPart(ctx context.Context, off uint64) ([]byte, error) {
+func (f *FileReader) readPart(ctx context.Context, off uint64) ([]byte, error) {
 	if f.entry.Content.IsZero() {
 		if uint64(len(f.entry.Inline)) != f.entry.Size {
 			return nil, sizeError(object.KindTree, len(f.entry.Inline), f.entry.Size)
@@ -93,7 +93,7 @@ func sizeError(kind object.Kind, have int, want uint64) error {
 func chunkKey(c object.ChunkAt) object.Key { return object.Key{Kind: object.KindChunk, ID: c.ID} }
 
 // locateChunk returns the chunk at off.
-func (f *OpenFile) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, err error) {
+func (f *FileReader) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.hasPlace(off) {
@@ -106,7 +106,7 @@ func (f *OpenFile) locateChunk(ctx context.Context, off uint64) (c object.ChunkA
 }
 
 // hasPlace reports whether f.places has the chunk at off.
-func (f *OpenFile) hasPlace(off uint64) bool {
+func (f *FileReader) hasPlace(off uint64) bool {
 	if len(f.places) == 0 || off < f.places[0].Offset {
 		return false
 	}
@@ -115,7 +115,7 @@ func (f *OpenFile) hasPlace(off uint64) bool {
 }
 
 // loadPlaces looks up the chunk at off and the next ones.
-func (f *OpenFile) loadPlaces(ctx context.Context, off uint64) error {
+func (f *FileReader) loadPlaces(ctx context.Context, off uint64) error {
 	var places []object.ChunkAt
 	for c, err := range object.Chunks(ctx, f.r, f.entry.Content, f.entry.Size, off) {
 		if err != nil && len(places) > 0 {
@@ -134,7 +134,7 @@ func (f *OpenFile) loadPlaces(ctx context.Context, off uint64) error {
 
 // noteRead notes a read of n bytes at off, and reports whether the file is read in its order.
 // Reads may overtake each other.
-func (f *OpenFile) noteRead(off int64, n int) bool {
+func (f *FileReader) noteRead(off int64, n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if off < f.next-overtaken || off > f.next+overtaken {
@@ -148,7 +148,7 @@ func (f *OpenFile) noteRead(off int64, n int) bool {
 
 // readAhead begins to read chunks from off on, if few of the chunks that it has read ahead are
 // left.
-func (f *OpenFile) readAhead(ctx context.Context, off uint64) {
+func (f *FileReader) readAhead(ctx context.Context, off uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ahead.most = f.r.ahead

@@ -121,7 +121,7 @@ func (s *Store) keysOf(ctx context.Context, k remote.KeysetRef) (*Keys, error) {
 		}
 		s.loaded = loaded{k.Names, read}
 	}
-	if !s.loaded.keys.continues(keys) {
+	if !s.loaded.keys.continues(keys) && !keys.continues(s.loaded.keys) {
 		return nil, &keyError{k.Epoch, ErrOtherKeys}
 	}
 	if s.loaded.keys.Of(k.Epoch).IsZero() {

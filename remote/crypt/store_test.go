@@ -297,6 +297,26 @@ func TestMissingKeyset(t *testing.T) {
 	}
 }
 
+// The keyset of a root may be gone from the store. An older one, which a clone has kept, then has fewer keys than are known.
+// That is a missing key, and no foreign keyset.
+func TestOlderKeyset(t *testing.T) {
+	old := testKeys(t, 3)
+	old.Epochs = old.Epochs[:1]
+	third := remote.KeysetRef{Epoch: 3, Names: [2][16]byte{counted[[16]byte](0x90), counted[[16]byte](0xa0)}}
+	_, m := newStore(t)
+	writer := New(m, Options{Keys: testKeys(t, 3)})
+	if err := writer.CreateRoot(t.Context(), "root/3", []byte("root"), third); err != nil {
+		t.Fatal(err)
+	}
+	reader := New(m, Options{Keys: testKeys(t, 2), Load: func(context.Context, [2][16]byte) (*Keys, error) { return old, nil }})
+	if got, err := readAll(reader, "root/3"); !errors.Is(err, ErrNoKey) || errors.Is(err, ErrOtherKeys) {
+		t.Errorf("read %q, %v, want ErrNoKey", got, err)
+	}
+	if known, _ := reader.known(); known.Newest() != 2 {
+		t.Errorf("%d epochs are known, want 2", known.Newest())
+	}
+}
+
 // A keyset is refused if it lacks a known key, has another one, or belongs to another remote. The epoch is not
 // damaged then.
 func TestForeignKeysets(t *testing.T) {

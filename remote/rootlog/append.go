@@ -62,6 +62,9 @@ func (l *Log) appendChange(ctx context.Context, base *State, c *Change, k *Keyse
 	}
 
 	stored, err := l.createRoot(ctx, next, data)
+	if errors.Is(err, remote.ErrNoKey) {
+		stored, err = l.readUnopened(ctx, base, next)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +118,22 @@ func (l *Log) createRoot(ctx context.Context, s *State, data []byte) ([]byte, er
 		r.create = func(ctx context.Context) error { return l.encrypter.CreateRoot(ctx, r.name, data, s.Keys.Ref()) }
 	}
 	return r.createRecord(ctx)
+}
+
+// readUnopened returns the stored bytes of a root in the place of next that this client could not open: the keyset that the root
+// names may be deleted already. The keyset of the head has its key, too. If the head cannot be read either, perhaps because this
+// client was removed, the error matches [ErrLost].
+func (l *Log) readUnopened(ctx context.Context, base, next *State) ([]byte, error) {
+	at := base.Position()
+	if _, err := l.Head(ctx, &at); err != nil {
+		return nil, l.lostError(ctx, base, err)
+	}
+	name := RootName(next.Seq)
+	stored, err := readRecord(ctx, l.b, name, maxRootSize)
+	if err != nil {
+		return nil, &UnknownError{Name: name, Err: err}
+	}
+	return stored, nil
 }
 
 // lostError returns the error for a root that another writer created.

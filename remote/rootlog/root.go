@@ -320,7 +320,7 @@ func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 			return stored, nil
 		case errors.Is(readErr, remote.ErrNoKey):
 			// A root of another writer, perhaps of the one that removed this client.
-			return nil, fmt.Errorf("create %s: %w, and the head cannot be read: %w", r.name, ErrLost, readErr)
+			return nil, fmt.Errorf("create %s: %w, and it cannot be read: %w", r.name, ErrLost, readErr)
 		case clear && !unclear:
 			return nil, err
 		case clear || !absent:

@@ -281,19 +281,15 @@ func (r *keyRace) readRemoved() error {
 	return err
 }
 
-// wantUnreadable checks what the removed recipient can read: with its clone, and with all keys that it ever had.
-func (r *keyRace) wantUnreadable() {
+// keysOfRemoved returns all keys that the removed recipient ever had, and the number of the head.
+func (r *keyRace) keysOfRemoved() (*crypt.Keys, uint64) {
 	r.Helper()
-	if err := r.readRemoved(); !errors.Is(err, remote.ErrNoKey) && !isNoIdentity(err) {
-		r.Errorf("the old clone of the removed recipient reads the remote: %v", err)
-	}
-	ctx := context.Background()
-	owner, err := transfertest.OpenTest(r, r.b, "")
+	owner, err := transfertest.OpenTest(r, r.b, r.TempDir())
 	if err != nil {
 		r.Fatal(err)
 	}
 	defer owner.Close()
-	opened, head, err := owner.Keyset(ctx)
+	opened, head, err := owner.Keyset(context.Background())
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -301,17 +297,28 @@ func (r *keyRace) wantUnreadable() {
 	if at < 0 {
 		r.Fatalf("the keyset does not say who was removed: %+v", opened.Removed)
 	}
-
-	last := opened.Removed[at].Epoch
 	keys := opened.Keys()
-	keys.Epochs = keys.Epochs[:last]
-	read := func(b remote.Backend, name string) error {
-		_, err := crypt.New(b, crypt.Options{Keys: keys}).Get(ctx, name, make([]byte, 1), 0)
-		return err
+	keys.Epochs = keys.Epochs[:opened.Removed[at].Epoch]
+	return keys, head.Seq
+}
+
+// readWith reads a byte of a file with some keys.
+func readWith(keys *crypt.Keys, b remote.Backend, name string) error {
+	_, err := crypt.New(b, crypt.Options{Keys: keys}).Get(context.Background(), name, make([]byte, 1), 0)
+	return err
+}
+
+// wantUnreadable checks what the removed recipient can read: with its clone, and with all keys that it ever had.
+func (r *keyRace) wantUnreadable() {
+	r.Helper()
+	if err := r.readRemoved(); !errors.Is(err, remote.ErrNoKey) && !isNoIdentity(err) {
+		r.Errorf("the old clone of the removed recipient reads the remote: %v", err)
 	}
+	keys, head := r.keysOfRemoved()
+	read := func(b remote.Backend, name string) error { return readWith(keys, b, name) }
 	known := map[string]bool{} // files that a root before the removal names
 	later := 0
-	for n := uint64(1); n <= head.Seq; n++ {
+	for n := uint64(1); n <= head; n++ {
 		err := read(r.b, rootlog.RootName(n))
 		switch {
 		case err == nil && later > 0:
@@ -326,7 +333,7 @@ func (r *keyRace) wantUnreadable() {
 		b.Restore(r.b.Snapshot())
 		if after, ok := r.watch.before[rootlog.RootName(n+1)]; ok {
 			b.Restore(after)
-		} else if n < head.Seq {
+		} else if n < head {
 			continue // a test helper has appended the next root
 		}
 		for _, name := range namedFiles(r.T, b) {
@@ -343,6 +350,36 @@ func (r *keyRace) wantUnreadable() {
 	if later == 0 {
 		r.Error("no root is later than the removal")
 	}
+}
+
+// TestKeysetsCollectedBesidePush changes the keys twice while a push appends its root, and collects the keyset between. The root
+// that was first names a keyset that is gone: the push reads it with the keyset of the head.
+func TestKeysetsCollectedBesidePush(t *testing.T) {
+	t.Parallel()
+	b := transfertest.NewEncrypted(t)
+	faulty := remotetest.NewFaulty(remotetest.NewGuard(t, b))
+	p := transfertest.NewPusher(t, faulty)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", Do: func() {
+		for range 2 {
+			r, err := transfertest.OpenTest(t, b, t.TempDir())
+			if err == nil {
+				_, err = transfer.ChangeKeyset(t.Context(), r, keyset.Plugins{}, (*keyset.Keyset).Rotate)
+				r.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		transfertest.MustCollect(t, b, transfertest.AtOnce)
+		if n := len(b.Names("keys/")); n != 2 {
+			t.Errorf("%d copies of keysets are left, want 2", n)
+		}
+	}})
+	two := p.MakeGrown(2, one)
+	p.MustPush("main", two)
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": two})
 }
 
 // isNoIdentity reports whether no identity opens the keyset.

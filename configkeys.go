@@ -60,6 +60,9 @@ const (
 	KeyToolPrompt    = "difftool.prompt"
 	KeyIdentity      = "key.identity" // files with identities, which open encrypted remotes
 
+	KeyLocalLimit  = "local.limit"
+	KeyLocalCopies = "local.copies"
+
 	KeyRequireEncrypted = "remote.require-encrypted"
 )
 
@@ -92,6 +95,8 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "gc.reflog-expire-unreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
 	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "what renamed folders do to files that others add to them", check: checkOneOf("true", "false", "conflict")},
 	{Name: KeyIdentity, Form: "list of FILEs", Scope: UserOnly, List: true, Help: "files with your identities, which open encrypted remotes", check: checkTextSetting(nil)},
+	{Name: KeyLocalCopies, Form: "N", Default: "1", Help: "the number of remotes that must keep the rest", check: checkedBy(parseCount)},
+	{Name: KeyLocalLimit, Form: "SIZE", Help: "how much content to keep here; pushes give the rest away", check: checkedBy(ParseSize)},
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},

@@ -2,13 +2,12 @@ package gc
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // Evict merges volumes with fewer bytes than smallEvicted if there are manyEvicted.
@@ -19,54 +18,88 @@ const (
 
 // EvictOptions configure [Evict].
 type EvictOptions struct {
-	// Remote reads a remote at its present head.
-	Remote *transfer.Reader
+	// Kept reports whether remotes keep a chunk, so that the store need not.
+	Kept func(ctx context.Context, chunk object.Key) (bool, error)
 
-	// Kept are objects that refs of the remote reach. The remote keeps everything that
-	// they reach.
-	Kept []object.Key
-
-	// Volumes are the names of the volumes to look at; nil: all, and also the evicted
-	// ones. Objects of these that the remote no longer has are forgotten, so that they
-	// are missing.
+	// Volumes are the names of the volumes to look at; nil: all.
 	Volumes []string
 
 	// MergeAfter, if not "", is the name of a volume. Small volumes with later names are
 	// merged if there are many, so that a long backup does not leave thousands.
 	MergeAfter string
 
-	SingleHost bool // see [volume.MaintainOptions]
+	Before time.Time // only volumes that were sealed before; zero: all
+	Excess int64     // the bytes to free, from the oldest volumes first; 0: as many as possible
+	DryRun bool      // only count
+
+	Progress   func(bytes int64) // receives the bytes found so far; may be nil
+	SingleHost bool              // see [volume.MaintainOptions]
 }
 
-// Evict removes chunks from the local store that a remote keeps. The store fetches them
+// EvictStats count the chunks that [Evict] removed, or would remove.
+type EvictStats struct {
+	Chunks int64 `json:"chunks" doc:"the number of chunks that were given away"`
+	Bytes  int64 `json:"bytes" doc:"the bytes that they took here"`
+}
+
+// Evict removes chunks from the local store that remotes keep. The store fetches them
 // from there when they are read. Nodes stay, so that history can be read without the
-// remote. Evict skips volumes of running sessions. The error is [disk.ErrBusy] if another
+// remote. Evict skips volumes of running sessions, and damaged ones. The error is [disk.ErrBusy] if another
 // process maintains the store.
-func Evict(ctx context.Context, store *volume.Store, o EvictOptions) error {
-	kept, err := chunksOf(ctx, store, o.Kept)
+func Evict(ctx context.Context, store *volume.Store, o EvictOptions) (EvictStats, error) {
+	sweep, err := store.Sweep(ctx, volume.SweepOptions{MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun})
 	if err != nil {
-		return err
-	}
-	sweep, err := store.Sweep(ctx, volume.SweepOptions{MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}})
-	if err != nil {
-		return err
+		return EvictStats{}, err
 	}
 	defer sweep.Close()
 
-	var volumes []int
+	e := &evictor{EvictOptions: o, sweep: sweep, taken: map[int]keys.Set{}}
+	volumes, merge := e.chooseVolumes()
+	for _, i := range volumes {
+		if err := e.takeFrom(ctx, i); err != nil {
+			return EvictStats{}, err
+		}
+	}
+	if o.DryRun {
+		return e.stats, nil
+	}
+	volumes = slices.DeleteFunc(volumes, func(i int) bool { return e.taken[i] == nil && !merge[i] })
+	err = sweep.Evict(ctx, volumes, merge, func(i int, rec keys.Record) bool {
+		return sweep.Volume(i).Evicted || e.taken[i].Has(rec.Index)
+	})
+	if err != nil {
+		return EvictStats{}, err
+	}
+	_, err = sweep.EmptyTrash(ctx)
+	return e.stats, err
+}
+
+// evictor chooses the chunks of one call of Evict.
+type evictor struct {
+	EvictOptions
+	sweep *volume.Sweep
+	taken map[int]keys.Set // the chunks to evict, by the number of their volume
+	stats EvictStats
+}
+
+// chooseVolumes returns the volumes to look at, the oldest first, and those to merge.
+func (e *evictor) chooseVolumes() (volumes []int, merge map[int]bool) {
 	small := map[bool][]int{} // by whether they are evicted
-	for i := range sweep.Len() {
-		v := sweep.Volume(i)
+	for i := range e.sweep.Len() {
+		v := e.sweep.Volume(i)
 		switch {
 		case v.InUse || v.Gone:
-		case o.Volumes == nil || slices.Contains(o.Volumes, v.Name):
-			volumes = append(volumes, i)
-		case o.MergeAfter != "" && v.Name > o.MergeAfter && v.Bytes < smallEvicted:
+		case !v.Evicted && e.Volumes == nil && (e.Before.IsZero() || v.Created.Before(e.Before)), slices.Contains(e.Volumes, v.Name):
+			if len(e.sweep.Damaged(i)) == 0 {
+				volumes = append(volumes, i)
+			}
+		case v.Bytes < smallEvicted && (e.MergeAfter != "" && v.Name > e.MergeAfter || v.Evicted && e.Volumes == nil):
 			small[v.Evicted] = append(small[v.Evicted], i)
 		}
 	}
+	slices.SortStableFunc(volumes, func(a, b int) int { return e.sweep.Volume(a).Created.Compare(e.sweep.Volume(b).Created) })
 
-	merge := map[int]bool{}
+	merge = map[int]bool{}
 	for _, list := range small {
 		if len(list) < manyEvicted {
 			continue
@@ -76,35 +109,38 @@ func Evict(ctx context.Context, store *volume.Store, o EvictOptions) error {
 			merge[i] = true
 		}
 	}
-
-	if err := sweep.Evict(ctx, volumes, merge, func(i int, key object.Key) (bool, error) {
-		if !sweep.Volume(i).Evicted && !kept[key.ID] {
-			return false, nil
-		}
-		unkept, err := o.Remote.FindUnkept(ctx, []object.Key{key})
-		return len(unkept) == 0, err
-	}); err != nil {
-		return err
-	}
-	_, err = sweep.EmptyTrash(ctx)
-	return err
+	return volumes, merge
 }
 
-// chunksOf returns the chunks that objects reach. It passes over objects that are missing
-// here, such as the files of an expired commit.
-func chunksOf(ctx context.Context, store *volume.Store, objects []object.Key) (map[object.ID]bool, error) {
-	chunks, seen := map[object.ID]bool{}, map[object.Key]bool{}
-	err := graph.Walk(ctx, seen, objects, func(key object.Key) ([]object.Key, error) {
-		links, err := graph.Links(ctx, store, key)
-		if errors.Is(err, object.ErrNotFound) {
-			return nil, nil
+// takeFrom chooses the chunks of a volume that remotes keep, unless enough are chosen.
+func (e *evictor) takeFrom(ctx context.Context, i int) error {
+	v := e.sweep.Volume(i)
+	if v.Evicted || e.Excess > 0 && e.stats.Bytes >= e.Excess {
+		return nil
+	}
+	for rec, err := range e.sweep.Keys(i, object.KindChunk) {
+		kept := false
+		if err == nil {
+			err = ctx.Err()
 		}
-		return slices.DeleteFunc(links, func(link object.Key) bool {
-			if link.Kind == object.KindChunk {
-				chunks[link.ID] = true
-			}
-			return link.Kind == object.KindChunk
-		}), err
-	})
-	return chunks, err
+		if err == nil {
+			kept, err = e.Kept(ctx, rec.Key)
+		}
+		if err != nil {
+			return err
+		}
+		if !kept {
+			continue
+		}
+		if e.taken[i] == nil {
+			e.taken[i] = keys.NewSet(v.Objects)
+		}
+		e.taken[i].Add(rec.Index)
+		e.stats.Chunks++
+		e.stats.Bytes += int64(rec.Stored)
+		if e.Progress != nil {
+			e.Progress(e.stats.Bytes)
+		}
+	}
+	return nil
 }

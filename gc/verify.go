@@ -62,6 +62,10 @@ type Report struct {
 	// remote could be asked. Why is the reason; nil without [volume.Store.Elsewhere].
 	Unchecked int
 	Why       error
+
+	// Unkept is the number of needed objects that are only on a remote, although no remote promises to
+	// keep them. The next push renews the promise, or a command that has the bytes stores them.
+	Unkept int
 }
 
 // VerifyOptions select the checks that [Verify] makes.
@@ -203,7 +207,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	v.report.Damaged = slices.Compact(v.report.Damaged)
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
 
-	present := &presenceReader{Reader: store, store: store, unknown: map[object.Key]bool{}}
+	present := &presenceReader{Reader: store, store: store, unknown: map[object.Key]bool{}, unkept: map[object.Key]bool{}}
 	v.objects = present
 	if o.Progress != nil {
 		v.objects = &countingReader{Reader: present, tell: o.Progress}
@@ -219,7 +223,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		}
 	}
 
-	v.report.Unchecked, v.report.Why = len(present.unknown), present.why
+	v.report.Unchecked, v.report.Why, v.report.Unkept = len(present.unknown), present.why, len(present.unkept)
 	v.report.Commits = len(v.commits)
 	v.report.Problems = slices.DeleteFunc(v.report.Problems, func(p *Problem) bool {
 		return errors.Is(p.Err, object.ErrNotFound) && o.Records.Lost(p.Key)
@@ -233,6 +237,7 @@ type presenceReader struct {
 	store   *volume.Store
 	unknown map[object.Key]bool // no remote could be asked
 	why     error               // the last reason for that
+	unkept  map[object.Key]bool // no remote promises to keep them
 }
 
 // Missing implements [object.Reader].
@@ -248,6 +253,15 @@ func (p *presenceReader) Missing(ctx context.Context, wanted []object.Key) ([]ob
 	for _, key := range unknown {
 		p.unknown[key] = true
 		p.why = cmp.Or(why, p.why)
+	}
+	unkept, _, err := volume.Unkept(ctx, p.store, wanted)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range unkept {
+		if !slices.Contains(gone, key) {
+			p.unkept[key] = true
+		}
 	}
 	if len(gone) == 0 {
 		return missing, nil

@@ -16,6 +16,7 @@ const (
 	Tags    = "refs/tags/"    // tags
 	Remotes = "refs/remotes/" // the last known places of remotes' branches
 	Bisect  = "refs/bisect/"  // commits that a bisection has tested
+	Keep    = "refs/keep/"    // on a remote: commits for repositories that lack their content
 
 	// Pending has commits of changes that a server has taken, by branch. They will become
 	// commits of the branch (package pending).

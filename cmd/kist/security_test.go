@@ -69,6 +69,7 @@ var securityCommands = []securityCommand{
 	{name: "du", args: []string{"du"}},
 	{name: "expire", args: []string{"expire", "--keep-last", "1"}},
 	{name: "export git", args: []string{"export", "git", "../exported"}},
+	{name: "evict", args: []string{"evict"}},
 	{name: "fetch", args: []string{"fetch"}},
 	{name: "find", args: []string{"find", "*.txt"}},
 	{name: "gc", args: []string{"gc", "--prune", "now", "--repack"}},

@@ -70,6 +70,7 @@ type Options struct {
 	Jobs       int           // uploads at once; 0: the default of package transfer
 	Policy     retain.Policy // expire the commits that it does not keep; empty: none
 	LocalLimit int64         // keep about so many bytes here, and the rest only on the remote; 0: no limit
+	Copies     int           // the number of remotes that must keep the rest; 0: one
 	Maintain   bool          // collect garbage, if that is due
 	Check      float64       // the share of the stored data to read back, from 0 to 1
 

@@ -55,7 +55,7 @@ func (b *run) collectRemote(ctx context.Context) (did bool, err error) {
 	defer end()
 	o := gc.DefaultRemoteOptions
 	o.Progress = transferred(progress)
-	st, err := gc.CollectRemote(ctx, b.repo, name, o)
+	st, err := gc.CollectRemote(ctx, b.repo, name, gc.DefaultKeepAge, o)
 	if err != nil && !errors.Is(err, remote.ErrPermission) {
 		return false, err
 	}

@@ -143,6 +143,34 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 	return gone, nil, nil, nil
 }
 
+// Keeper is a [Store.Elsewhere] that knows promises of remotes. FindUnkept returns the objects that no remote
+// promises to keep now. An error means that a remote could not be asked that may keep them.
+type Keeper interface {
+	FindUnkept(ctx context.Context, keys []object.Key) ([]object.Key, error)
+}
+
+// Unkept returns those of the wanted objects that have only evicted copies, and that no remote promises to keep. If a
+// remote cannot be asked, none is unkept, and why is the reason.
+func Unkept(ctx context.Context, s *Store, wanted []object.Key) (unkept []object.Key, why, err error) {
+	keeper, ok := s.Elsewhere.(Keeper)
+	if !ok {
+		return nil, nil, nil
+	}
+	l, err := s.lastListing()
+	if err != nil {
+		return nil, nil, err
+	}
+	away := slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return l.evictedCopies(key) == nil })
+	if len(away) == 0 {
+		return nil, nil, nil
+	}
+	unkept, why = keeper.FindUnkept(ctx, away)
+	if why != nil {
+		unkept = nil
+	}
+	return unkept, why, ctx.Err()
+}
+
 // Absent returns those of some keys that no volume has, or only in copies that are known
 // to be damaged.
 func Absent(s *Store, keys []object.Key) (absent []object.Key, err error) {
@@ -175,7 +203,7 @@ func HasDamage(s *Store) (bool, error) {
 // If one of the volumes is evicted already, Evict keeps only its records for which take
 // returns true. The other objects are missing afterwards. If a volume has no chunk to
 // evict, Evict rewrites it only if it is in merge, so that fewer volumes remain.
-func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, take func(int, object.Key) (bool, error)) error {
+func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, take func(int, keys.Record) bool) error {
 	taken := map[int]keys.Set{}
 	var records []keys.Record
 	var sources copier
@@ -185,17 +213,13 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 		taken[i] = keys.NewSet(e.o.index.Len())
 		found := false
 		for rec, err := range w.Keys(i, object.KindChunk) {
-			taking := false
 			if err == nil {
 				err = ctx.Err()
-			}
-			if err == nil {
-				taking, err = take(i, rec.Key)
 			}
 			if err != nil {
 				return fmt.Errorf("evict chunks: %w", err)
 			}
-			if taking {
+			if take(i, rec) {
 				taken[i].Add(rec.Index)
 				records = append(records, keys.Record{Key: rec.Key, File: notHere, Raw: rec.Raw})
 				found = true

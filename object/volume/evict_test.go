@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
@@ -67,7 +68,7 @@ func (f *far) Missing(_ context.Context, keys []object.Key) (missing []object.Ke
 func (f *far) Close() error { return nil }
 
 // has is the function take of Evict.
-func (f *far) has(_ int, key object.Key) (bool, error) { return !f.gone[key], nil }
+func (f *far) has(_ int, rec keys.Record) bool { return !f.gone[rec.Key] }
 
 // evictAll evicts the chunks of all volumes.
 func evictAll(s *Store, f *far) error {

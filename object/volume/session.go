@@ -258,7 +258,7 @@ func (s *Session) hasUnsealed(key object.Key) bool {
 }
 
 // findKept reports whether the session can rely on the store for an object. An evicted copy
-// counts only if a remote has the object: findKept asks.
+// counts only if a remote promises to keep the object: findKept asks.
 func (s *Session) findKept(ctx context.Context, key object.Key) (bool, error) {
 	v, index, away, err := findCopy(s.store, key)
 	if v == nil || away && s.o.fetched || err != nil {
@@ -267,6 +267,11 @@ func (s *Session) findKept(ctx context.Context, key object.Key) (bool, error) {
 	if away {
 		gone, unknown, _, err := Gone(ctx, s.store, []object.Key{key})
 		if err != nil || len(gone)+len(unknown) > 0 {
+			return false, err
+		}
+		// RELY_ON_KEPT: a remote that has it now may delete it before the next collection here.
+		unkept, why, err := Unkept(ctx, s.store, []object.Key{key})
+		if err != nil || why != nil || len(unkept) > 0 {
 			return false, err
 		}
 	}

@@ -47,6 +47,9 @@ type PushOptions struct {
 
 	Ahead *EarlyPush // sent objects before this push, which ends it; or nil
 
+	opened *transfer.Remote // the remote, if it is open; Push closes it
+	expect *object.ID       // if not nil, the present value of each ref
+
 	DryRun   bool
 	Jobs     int // uploads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
@@ -116,12 +119,24 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if err != nil || o.DryRun || m.Name == "" {
 		return result, err
 	}
-	if err := track(ctx, r, m.Name, sent.Refs); err != nil { // the next fetch does it
-		r.Options().Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
-	}
+	afterPush(ctx, r, o, sent.Refs)
 
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
+}
+
+// afterPush moves the remote-tracking branches, and renews the keep ref of the repository. An error is a warning: the
+// push has succeeded.
+func afterPush(ctx context.Context, r *kist.Repository, o PushOptions, moved []transfer.RefResult) {
+	if err := track(ctx, r, o.Remote, moved); err != nil { // the next fetch does it
+		r.Options().Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
+	}
+	if o.expect != nil { // this was the keep ref
+		return
+	}
+	if err := RenewKeep(ctx, r, o.Remote); err != nil {
+		r.Options().Warn(fmt.Sprintf("pushed, but the remote does not keep the content that was given away: %v", err))
+	}
 }
 
 // affectedByPush returns the objects that a push did not send because their loss was accepted,
@@ -219,8 +234,11 @@ func tagsOf(ctx context.Context, r *kist.Repository, head *rootlog.State, pushed
 	return list, nil
 }
 
-// openForPush returns the opened remote: that to which objects were sent ahead, if any.
+// openForPush returns the opened remote: that of o, or that to which objects were sent ahead, if any.
 func openForPush(ctx context.Context, r *kist.Repository, m registry.Remote, o PushOptions) (*transfer.Remote, error) {
+	if o.opened != nil {
+		return o.opened, nil
+	}
 	if o.Ahead != nil && o.Ahead.Remote == m.Name {
 		if opened := o.Ahead.end(ctx); opened != nil {
 			return opened, nil
@@ -256,7 +274,7 @@ func updates(r *kist.Repository, o PushOptions) (list []transfer.RefUpdate, err 
 			continue
 		}
 		seen[p.Name] = p
-		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
+		u := transfer.RefUpdate{Name: p.Name, Force: p.Force, Expect: o.expect}
 		if p.Source != "" {
 			u.New = object.Key{Kind: p.Kind, ID: p.ID}
 		}

@@ -26,6 +26,7 @@ const (
 	pushFolder  = "push"   // see journal.go
 	keysFolder  = "keys"   // of an encrypted remote; see package keyset
 	locksFile   = "locks"  // the last known locks of files, a note
+	keepFile    = "keep"   // the keep ref of the repository, a note
 	unfitFile   = "unfit"  // exists if a check found the store unfit; empty
 )
 
@@ -113,7 +114,7 @@ func isOther(stored []byte, id *rootlog.Identity) bool {
 
 // clearFolder removes the content of the folder.
 func (c *cache) clearFolder() error {
-	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, keysFolder, locksFile, unfitFile} {
+	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, keysFolder, locksFile, keepFile, unfitFile} {
 		if err := disk.RemoveAll(c.path(name)); err != nil {
 			return err
 		}
@@ -171,7 +172,7 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 
 // readNote reads a note. The error matches [fs.ErrNotExist] if there is none, and
 // [ErrState] if it is damaged.
-func readNote[T binding | rootlog.Position | lockNote](c *cache, name string) (v T, err error) {
+func readNote[T binding | rootlog.Position | lockNote | KeepNote](c *cache, name string) (v T, err error) {
 	data, err := disk.ReadFile(c.path(name))
 	if err != nil {
 		return v, err
@@ -192,7 +193,7 @@ func (c *cache) writeNote(name string, v any) error {
 }
 
 // decodeNote decodes a note.
-func decodeNote[T binding | rootlog.Position | lockNote](file []byte) (v T, err error) {
+func decodeNote[T binding | rootlog.Position | lockNote | KeepNote](file []byte) (v T, err error) {
 	data, err := disk.WithoutSum(file)
 	if err != nil {
 		return v, err

@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/keyset"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -148,6 +149,8 @@ var Causes = []struct {
 	{matches(kist.ErrExpiredGone), ExitFailed, "expired", HintGone},
 	{matches(object.ErrExpired), ExitFailed, "expired", ""}, // see expiredHint
 	{matches(kist.ErrGone), ExitFailed, "gone", HintGone},
+	{matches(exchange.ErrNoKeep), ExitRemote, "no-keep", "content is given away only if the remote keeps it; ask its owner for permission to push"},
+	{IsA[*exchange.CopiesError], ExitRemote, "copies", "nothing was given away"},
 	{matches(retain.ErrNotHeld), ExitFailed, "not-held", "'kist hold list' lists the holds"},
 	{matches(retain.ErrNotExpired), ExitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
 	{IsA[*retain.HeldError], ExitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},

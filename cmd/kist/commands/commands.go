@@ -78,6 +78,7 @@ var All = []cli.Section{
 	}},
 	{ID: "care", Title: "LOOK AFTER THE REPOSITORY", Commands: []cli.ListedCommand{
 		{Name: "config", Build: care.NewConfig, NeedsAll: true},
+		{Name: "evict", Build: care.NewEvict},
 		{Name: "expire", Build: care.NewExpire},
 		{Name: "gc", Build: care.NewGC},
 		{Name: "hold", Build: care.NewHold},

@@ -23,11 +23,18 @@ type evictedReader struct {
 
 	mu     sync.Mutex // guards the following
 	opened map[string]*transfer.Reader
-	heads  []*transfer.Reader // of the remotes that answered last
-	failed error              // of a remote that did not
+	heads  []knownHead // of the remotes that answered last
+	failed error       // of a remote that did not
 	asked  bool
 	at     time.Time // when they were asked
 	second bool      // Missing has asked them once more
+}
+
+// knownHead is the head of a remote, and the note of its keep ref from before it was read.
+type knownHead struct {
+	*transfer.Reader
+	name string
+	note transfer.KeepNote
 }
 
 const (
@@ -124,7 +131,18 @@ func (e *evictedReader) GetAll(ctx context.Context, keys []object.Key, take func
 // Missing returns the objects that no remote has now: no live pack of its present head, or no
 // file of such a pack. An error means that a remote could not be asked that may have them.
 func (e *evictedReader) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	missing, err := e.missingWithin(ctx, keys, headAge)
+	return e.askTwice(ctx, keys, false)
+}
+
+// FindUnkept implements [volume.Keeper]. A remote keeps an object if it has it, and if its present head has the
+// keep ref that reaches everything that is away (RELY_ON_KEPT).
+func (e *evictedReader) FindUnkept(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	return e.askTwice(ctx, keys, true)
+}
+
+// askTwice returns the objects that no remote has or, with promised, keeps.
+func (e *evictedReader) askTwice(ctx context.Context, keys []object.Key, promised bool) ([]object.Key, error) {
+	missing, err := e.missingWithin(ctx, keys, headAge, promised)
 	if len(missing) == 0 || err != nil {
 		return missing, err
 	}
@@ -136,13 +154,16 @@ func (e *evictedReader) Missing(ctx context.Context, keys []object.Key) ([]objec
 		e.second, age = true, 0
 	}
 	e.mu.Unlock()
-	return e.missingWithin(ctx, missing, age)
+	return e.missingWithin(ctx, missing, age, promised)
 }
 
-// missingWithin is Missing by heads that are younger than age.
-func (e *evictedReader) missingWithin(ctx context.Context, keys []object.Key, age time.Duration) ([]object.Key, error) {
+// missingWithin is askTwice by heads that are younger than age.
+func (e *evictedReader) missingWithin(ctx context.Context, keys []object.Key, age time.Duration, promised bool) ([]object.Key, error) {
 	heads, failed := e.headsWithin(ctx, age)
 	for _, head := range heads {
+		if promised && !head.note.KeepsAll(head.State()) {
+			continue
+		}
 		var err error
 		if keys, err = head.FindUnkept(ctx, keys); err != nil {
 			return nil, err
@@ -155,7 +176,7 @@ func (e *evictedReader) missingWithin(ctx context.Context, keys []object.Key, ag
 }
 
 // askedHeads returns a reader for each remote, at a head of any age.
-func (e *evictedReader) askedHeads(ctx context.Context) ([]*transfer.Reader, error) {
+func (e *evictedReader) askedHeads(ctx context.Context) ([]knownHead, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.asked {
@@ -165,11 +186,13 @@ func (e *evictedReader) askedHeads(ctx context.Context) ([]*transfer.Reader, err
 }
 
 // headsWithin returns a reader for each remote. It reads the heads of all, unless they are
-// younger than age.
-func (e *evictedReader) headsWithin(ctx context.Context, age time.Duration) ([]*transfer.Reader, error) {
+// younger than age, and no keep ref of this repository has moved since.
+func (e *evictedReader) headsWithin(ctx context.Context, age time.Duration) ([]knownHead, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if now := e.repo.Options().Now(); !e.asked || now.Sub(e.at) >= age {
+	if now := e.repo.Options().Now(); !e.asked || now.Sub(e.at) >= age || slices.ContainsFunc(e.heads, func(h knownHead) bool {
+		return !slices.Equal(h.note.Commits, transfer.ReadKeep(Dir(e.repo, h.name)).Commits)
+	}) {
 		e.ask(ctx)
 	}
 	return e.heads, e.failed
@@ -182,6 +205,7 @@ func (e *evictedReader) ask(ctx context.Context) {
 		if m.Name == e.except {
 			continue
 		}
+		note := transfer.ReadKeep(Dir(e.repo, m.Name))
 		head, err := e.opened[m.Name], error(nil)
 		if head != nil {
 			err = head.Refresh(ctx, 0)
@@ -193,7 +217,7 @@ func (e *evictedReader) ask(ctx context.Context) {
 		}
 		switch {
 		case err == nil:
-			e.heads = append(e.heads, head)
+			e.heads = append(e.heads, knownHead{head, m.Name, note})
 		case !errors.Is(err, rootlog.ErrEmpty):
 			e.failed = err
 		}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -96,51 +93,4 @@ func stageAndCommit(ctx context.Context, tx *kist.Tx, add stage.AddOptions, o Co
 	}
 	files.Result.Stats = tx.Stats()
 	return files.Result, result, err
-}
-
-// Checkpoint stores a commit whose only file has all chunks of the named volumes. A
-// push of it sends these chunks, and the remote keeps them until a commit needs
-// them. No ref leads to the commit. Its parent may be zero. Checkpoint returns the
-// commit and its tree, or zero if the volumes have no chunks.
-func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volumes []string) (id object.ID, root object.Key, err error) {
-	inventory, err := r.Objects().Inventory(ctx)
-	if err != nil {
-		return id, root, err
-	}
-	tx := r.Begin(volume.SessionOptions{})
-	defer tx.Close()
-
-	manifest := object.NewManifestWriter(tx)
-	for i := range inventory.Len() {
-		if !slices.Contains(volumes, inventory.Volume(i).Name) {
-			continue
-		}
-		for rec, err := range inventory.Keys(i, object.KindChunk) {
-			if err == nil {
-				err = manifest.Add(ctx, object.ChunkRef{ID: rec.Key.ID, Size: rec.Raw})
-			}
-			if err != nil {
-				return id, root, err
-			}
-		}
-	}
-
-	e := object.Entry{Name: "chunks", Type: object.TypeFile, Mode: 0o600}
-	if e.Content, e.Size, err = manifest.Finish(ctx); err != nil || e.Size == 0 {
-		return id, root, err
-	}
-	folder := object.NewTreeWriter(tx)
-	if err := folder.Add(ctx, e); err != nil {
-		return id, root, err
-	}
-	root.Kind = object.KindTree
-	if root.ID, err = folder.Finish(ctx); err != nil {
-		return id, root, err
-	}
-
-	c := kist.NewCommit(r, tree.Info{ID: root.ID, Files: 1, Bytes: e.Size}, "chunks of a backup that is not complete", parent)
-	if id, err = tx.PutCommit(ctx, c); err != nil {
-		return id, root, err
-	}
-	return id, root, tx.Publish(ctx)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -332,8 +333,13 @@ func (b *backupCommand) backUpAndSummarize(ctx context.Context, args []string) {
 // backUp makes the backup itself, and adds its steps and effects to the summary.
 func (b *backupCommand) backUp(ctx context.Context, args []string) {
 	end := func() {}
+	limit, copies := exchange.LocalLimit(b.repo)
+	if b.localLimit > 0 {
+		limit = int64(b.localLimit)
+	}
 	o := backup.Options{
-		Host: b.host, Remote: b.remote, Jobs: b.env.Transfer.Jobs, Policy: b.policy, LocalLimit: int64(b.localLimit),
+		Copies: copies,
+		Host:   b.host, Remote: b.remote, Jobs: b.env.Transfer.Jobs, Policy: b.policy, LocalLimit: limit,
 		Maintain: cli.AutoMaintains(b.env, b.repo), Check: b.check, Progress: b.showProgress,
 		Prepare: func(ctx context.Context, o *backup.Options) (err error) {
 			end, err = b.prepareOptions(ctx, args, o)

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/exchange"
 )
 
 type gcOptions struct {
@@ -85,7 +86,9 @@ func parseWaste(text string) (float64, error) {
 
 func (o *gcOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	if o.auto {
-		return gc.CollectDue(ctx, r, o.PlanOptions)
+		err := gc.CollectDue(ctx, r, o.PlanOptions)
+		_, everr := exchange.EvictDue(ctx, r)
+		return errors.Join(err, everr)
 	}
 	p := env.Progress("collecting garbage")
 	defer p.Stop()

@@ -19,7 +19,8 @@ import (
 
 type remoteGCOptions struct {
 	collect.Options
-	grace *cli.Parsed[time.Duration]
+	grace   *cli.Parsed[time.Duration]
+	keepAge time.Duration
 }
 
 func newRemoteGC(env *cli.Env) *cobra.Command {
@@ -44,6 +45,9 @@ the log of past changes, which has names of branches. Removed recipients can
 read no older content once the marked files are deleted. It downloads the files
 that it replaces.
 
+A keep ref holds what another repository has given away (see 'kist help
+evict'). It is renewed monthly, and deleted after a year without (--keep-age).
+
 On a remote with --object-lock, marked files stay until their locks have ended.
 
 Others can push, fetch and run gc meanwhile: they lose nothing, and at worst
@@ -62,6 +66,8 @@ a reachable object is missing or damaged.`,
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be marked and deleted")
 	o.grace = cli.NewParsed(&o.Grace, "1d", refs.ParseAge)
 	flags.Var(o.grace, "grace", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
+	o.keepAge = gc.DefaultKeepAge
+	flags.Var(cli.NewParsed(&o.keepAge, "1y", refs.ParseAge), "keep-age", "delete keep refs that were not renewed for an `AGE`")
 	flags.Var(cli.NewParsed(&o.MaxWaste, "5%", parseWaste), "max-waste", "leave at most `N%` of garbage")
 	flags.BoolVar(&o.Repack, "repack", false, "store similar objects as differences")
 	flags.BoolVar(&o.Rekey, "rekey", false, "encrypt older content of an encrypted remote with the newest key")
@@ -92,7 +98,7 @@ func (o *remoteGCOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposit
 	p := env.Progress("collecting garbage of " + name)
 	defer p.Stop()
 	o.Progress = p.Transferred()
-	st, err := gc.CollectRemote(ctx, r, name, o.Options)
+	st, err := gc.CollectRemote(ctx, r, name, o.keepAge, o.Options)
 	p.Stop()
 	if err != nil {
 		return collectionFailed(name, err)

@@ -7,17 +7,20 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 func newRemoteShow(env *cli.Env) *cobra.Command {
@@ -64,6 +67,7 @@ type remoteShownJSON struct {
 	Branches []shownJSON  `json:"branches" doc:"its branches"`
 	Merges   []mergesJSON `json:"merges" doc:"the branches here that 'kist pull' merges with a branch there"`
 	Pushes   []pushesJSON `json:"pushes" doc:"the branches here that 'kist push' pushes"`
+	Keeps    []keepJSON   `json:"keeps,omitempty" doc:"the keep refs of repositories that have given content away"`
 
 	queried bool
 }
@@ -83,6 +87,14 @@ type pushesJSON struct {
 	Status string `json:"status,omitempty" doc:"how it compares with the branch there" values:"up to date|fast-forwardable|local out of date"`
 }
 
+type keepJSON struct {
+	Name  string    `json:"name" doc:"the ref"`
+	Own   bool      `json:"own" doc:"true if it is the ref of this repository"`
+	Host  string    `json:"host,omitempty" doc:"the machine of the repository"`
+	Time  time.Time `json:"time" doc:"when it was renewed"`
+	Bytes uint64    `json:"bytes" doc:"the size of the content that only this ref lists"`
+}
+
 // newRemoteShown returns what there is to show of a remote.
 func newRemoteShown(ctx context.Context, r *kist.Repository, name string, noQuery bool) (*remoteShownJSON, error) {
 	m, err := registry.Find(r, name)
@@ -92,9 +104,13 @@ func newRemoteShown(ctx context.Context, r *kist.Repository, name string, noQuer
 	s := &remoteShownJSON{Name: name, URL: redacted(m).URL, Branches: []shownJSON{}, Merges: []mergesJSON{}, Pushes: []pushesJSON{}, queried: !noQuery}
 	there := map[string]object.Key{}
 	if s.queried {
-		head, err := headNow(ctx, r, m)
+		head, keeps, err := headNow(ctx, r, m)
 		if err != nil {
 			return nil, err
+		}
+		own := transfer.ReadKeep(registry.Dir(r, m.Name)).Ref()
+		for _, k := range keeps {
+			s.Keeps = append(s.Keeps, keepJSON{k.Name, k.Name == own, k.Host, object.Writable(k.Time), k.Bytes})
 		}
 		there, s.Head = head.Refs, strings.TrimPrefix(head.DefaultBranch, refs.Heads)
 	}
@@ -115,17 +131,30 @@ func newRemoteShown(ctx context.Context, r *kist.Repository, name string, noQuer
 	return s, err
 }
 
-// headNow returns the present head of a remote. It has no refs if nothing was pushed yet.
-func headNow(ctx context.Context, r *kist.Repository, m registry.Remote) (*rootlog.State, error) {
+// headNow returns the present head of a remote, and its keep refs. It has no refs if nothing was pushed yet.
+func headNow(ctx context.Context, r *kist.Repository, m registry.Remote) (*rootlog.State, []transfer.KeepRef, error) {
 	opened, err := registry.OpenSource(ctx, r, m)
 	if errors.Is(err, rootlog.ErrEmpty) {
-		return &rootlog.State{}, nil
+		return &rootlog.State{}, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer opened.Close()
-	return opened.Head(ctx)
+	head, err := opened.Head(ctx)
+	if err != nil || !transfer.HasKeeps(head) {
+		return head, nil, err
+	}
+	objects, head, err := transfer.Objects(ctx, opened)
+	if errors.Is(err, transfer.ErrRepository) {
+		head, err := opened.Head(ctx)
+		return head, nil, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	keeps, err := transfer.KeepRefs(ctx, objects, head)
+	return head, keeps, err
 }
 
 // addBranches adds the branches of the remote and their status.
@@ -200,6 +229,18 @@ func (s *remoteShownJSON) printForGit(env *cli.Env) {
 		lines = append(lines, [2]string{b.Branch, fmt.Sprintf("pushes to %s (%s)", b.Branch, b.Status)})
 	}
 	printShown(env, "Local ref configured for 'kist push'", "Local refs configured for 'kist push'", "", lines)
+	lines = nil
+	for _, k := range s.Keeps {
+		text := fmt.Sprintf("renewed %s, %s listed", k.Time.Local().Format("2006-01-02"), readable.FormatSize(k.Bytes))
+		if k.Host != "" {
+			text += ", " + k.Host
+		}
+		if k.Own {
+			text += " (this repository)"
+		}
+		lines = append(lines, [2]string{strings.TrimPrefix(k.Name, refs.Keep), text})
+	}
+	printShown(env, "Keep ref", "Keep refs", "", lines)
 }
 
 // printShown prints names under a title, with a text for each.

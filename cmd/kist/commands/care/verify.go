@@ -138,6 +138,7 @@ type verifyJSON struct {
 	Healed  int   `json:"healed" doc:"the number of objects with a damaged copy and an intact one"`
 
 	Unchecked int `json:"unchecked" doc:"the number of objects that are only on a remote that could not be asked"`
+	Unkept    int `json:"unkept,omitempty" doc:"the number of objects that are only on a remote which does not promise to keep them"`
 
 	Errors []show.ProblemJSON `json:"errors" doc:"the damaged and missing things"`
 
@@ -262,6 +263,10 @@ func newerError(env *cli.Env, n int) error {
 
 // warnUnchecked warns of objects that are only on a remote, and were not looked for there.
 func warnUnchecked(env *cli.Env, report *gc.Report) {
+	if report.Unkept > 0 {
+		env.Warn("%s only on a remote, and no keep ref of this repository is there", readable.Plural(uint64(report.Unkept), "object is", "objects are"))
+		env.Info("hint: the next push makes the remote keep it; see 'kist help evict'")
+	}
 	if report.Unchecked == 0 {
 		return
 	}
@@ -274,7 +279,7 @@ func warnUnchecked(env *cli.Env, report *gc.Report) {
 
 func newVerifyJSON(report *gc.Report) verifyJSON {
 	return verifyJSON{
-		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed), Unchecked: report.Unchecked,
+		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed), Unchecked: report.Unchecked, Unkept: report.Unkept,
 		Errors: show.NewProblemsJSON(report.Problems, show.NewProblemJSON), Accepted: []show.ProblemJSON{},
 		Unknown: report.Unknown,
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
@@ -113,6 +114,11 @@ func (o *pushOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	if err != nil || o.DryRun {
 		return cmp.Or(PushFailed(r, o.PushOptions, result, err), lost.Err())
 	}
+	if evicted, err := exchange.EvictDue(ctx, r); err != nil {
+		env.Warn("pushed, but no content was given away: %v", err)
+	} else if evicted != nil && evicted.Chunks > 0 {
+		PrintEvicted(env, evicted, false)
+	}
 	env.Maintain(r)
 	for _, ref := range result.Refs {
 		if ref.Old.IsZero() && ref.New.IsZero() {
@@ -151,6 +157,17 @@ func (o *pushOptions) chooseRefs(ctx context.Context, env *cli.Env, r *kist.Repo
 	ref.Force = o.force
 	o.Refs = []registry.PushRef{ref}
 	return err
+}
+
+// PrintEvicted prints how much content was given away.
+func PrintEvicted(env *cli.Env, e *exchange.EvictResult, dryRun bool) {
+	if e.Chunks == 0 {
+		env.PrintOutcome("nothing to do\n")
+		return
+	}
+	env.PrintOutcome("%s %s in %s, kept by %s; %s left here\n", cli.Would(dryRun, "gave away", "give away"),
+		readable.FormatSize(uint64(e.Bytes)), readable.Plural(uint64(e.Chunks), "chunk", "chunks"),
+		cli.Printable(strings.Join(e.Remotes, " and ")), readable.FormatSize(uint64(e.Left)))
 }
 
 // LocksFailed returns the error of a push that did not renew all locks.

@@ -1,0 +1,433 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// keepAge is the age at which a repository renews its keep ref on a remote. It is far below
+// [collect.DefaultKeepAge].
+const keepAge = 30 * 24 * time.Hour
+
+// ErrSameRemote is the error for a remote with the ID of another one.
+var ErrSameRemote = errors.New("it is the same remote as another one")
+
+// ErrNoKeep is matched by the error for a remote that does not let this repository make a keep ref.
+var ErrNoKeep = errors.New("no permission for a keep ref")
+
+// lockKeep takes the lock under which the keep refs of a repository move, and under which it
+// gives content away. The error is [disk.ErrBusy] if another process holds it.
+func lockKeep(ctx context.Context, r *kist.Repository) (*disk.FileLock, error) {
+	return disk.Lock(ctx, filepath.Join(r.Dir(), "keep.lock"), disk.Exclusive, 0)
+}
+
+// RenewKeep moves the keep ref of r on a remote if content is away and the keep ref is a month old, or
+// does not reach all of it. It deletes the ref if nothing is away. It does nothing if
+// another process holds the lock of the keep refs.
+func RenewKeep(ctx context.Context, r *kist.Repository, name string) error {
+	note := transfer.ReadKeep(registry.Dir(r, name))
+	away, err := volume.HasEvicted(ctx, r.Objects())
+	if err != nil || !away && note.ID == "" {
+		return err
+	}
+	lock, err := lockKeep(ctx, r)
+	if errors.Is(err, disk.ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+
+	k := &keeper{repo: r, name: name}
+	if away, err = volume.HasEvicted(ctx, r.Objects()); err != nil {
+		return err
+	}
+	note = transfer.ReadKeep(registry.Dir(r, name))
+	if n := len(note.Commits); away && n > 0 && note.Commits[n-1].All && r.Options().Now().Sub(note.Commits[n-1].Time) < keepAge {
+		return nil
+	}
+	return k.move(ctx)
+}
+
+// keeper moves the keep ref of a repository on a remote. Its user holds the lock of [lockKeep].
+type keeper struct {
+	repo *kist.Repository
+	name string // of the remote
+
+	// giving means that content will be given away. Volumes are those whose chunks the
+	// keep ref has to reach, whether or not they are in a commit.
+	giving  bool
+	volumes []string
+
+	except map[string]bool // IDs of remotes that move refuses; it adds the ID of this one
+	dryRun bool            // only find the parents
+	ahead  *EarlyPush      // see [PushOptions]
+	jobs   int
+
+	// The results of move.
+	commit object.Key   // that the keep ref names; zero: there is no keep ref
+	below  []object.Key // the parents that it has, or would have
+	note   transfer.KeepNote
+	sent   int64 // bytes
+}
+
+// move makes the keep ref name a commit that reaches everything that is away and that the remote
+// has (KEEP_COVERS_AWAY). It deletes the ref if nothing is away.
+//
+// The keep ref is moved by an ordinary push. So the content is in live packs at the root that
+// moves the ref (KEEP_FROM_LIVE). The push sends the chunks of k.volumes.
+func (k *keeper) move(ctx context.Context) error {
+	m, err := registry.Find(k.repo, k.name)
+	if err != nil {
+		return err
+	}
+	push := PushOptions{Remote: m.Name, Ahead: k.ahead, Jobs: k.jobs}
+	if len(k.volumes) > 0 {
+		push.opened, err = openForPush(ctx, k.repo, m, push)
+	} else {
+		push.opened, err = registry.Open(ctx, k.repo, m, false)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if push.opened != nil {
+			push.opened.Close()
+		}
+	}()
+	if id := push.opened.Identity().Remote; k.except[id] {
+		return ErrSameRemote
+	} else if k.except != nil {
+		k.except[id] = true
+	}
+	head, err := transfer.HeadToWrite(ctx, push.opened)
+	if err != nil {
+		return err
+	}
+	snap, err := push.opened.SnapshotAt(ctx, head)
+	if err != nil {
+		return err
+	}
+
+	old, err := k.findOwn(snap.State)
+	if err != nil {
+		return err
+	}
+	if err := k.findParents(ctx, snap, old); err != nil || k.dryRun {
+		return err
+	}
+	commit, all, err := k.makeCommit(ctx, snap, old)
+	if err != nil {
+		return err
+	}
+	if commit == old {
+		k.commit = old
+		return nil
+	}
+	err = k.push(ctx, push, old, commit, all)
+	push.opened = nil // closed
+	if err != nil {
+		return err
+	}
+	k.commit = commit
+	return nil
+}
+
+// findOwn returns the commit of the keep ref at a head, zero if there is none. If the ref names a commit that
+// this repository has not made, a copy of the repository has the same ref: then this one begins another, so
+// that no two clones share one.
+func (k *keeper) findOwn(head *rootlog.State) (object.Key, error) {
+	k.note = transfer.ReadKeep(registry.Dir(k.repo, k.name))
+	old, ok := head.Refs[k.note.Ref()]
+	if k.note.ID != "" && (!ok || k.note.Find(old.ID) != nil) {
+		return old, nil
+	}
+	var err error
+	k.note, err = transfer.NewKeepNote(k.repo.Options().Random)
+	return object.Key{}, err
+}
+
+// push moves the keep ref from old to commit. It notes the commit before, because the outcome of a push
+// may be unknown.
+func (k *keeper) push(ctx context.Context, o PushOptions, old, commit object.Key, all bool) error {
+	dir, now := registry.Dir(k.repo, k.name), k.repo.Options().Now().UTC()
+	made := transfer.KeepCommit{ID: commit.ID.String(), All: all, Time: now}
+	if !commit.IsZero() {
+		both := k.note
+		both.Commits = append(slices.Clone(both.Commits), made)
+		if err := transfer.WriteKeep(ctx, dir, both); err != nil {
+			return err
+		}
+	}
+
+	ref := registry.PushRef{Name: k.note.Ref(), ID: commit.ID, Kind: commit.Kind}
+	if !commit.IsZero() {
+		ref.Source = commit.ID.String()
+	}
+	o.Refs, o.expect = []registry.PushRef{ref}, &old.ID
+	result, err := Push(ctx, k.repo, o)
+	if result != nil && result.PushResult != nil {
+		k.sent = result.Bytes
+	}
+	if errors.Is(err, remote.ErrPermission) {
+		err = fmt.Errorf("%w: %w", ErrNoKeep, err)
+	}
+	if err != nil {
+		return err
+	}
+	k.note.Commits = []transfer.KeepCommit{made}
+	if commit.IsZero() {
+		k.note = transfer.KeepNote{}
+	}
+	return transfer.WriteKeep(ctx, dir, k.note)
+}
+
+// makeCommit stores a keep commit for a remote at the head of snap. Its parents are the newest
+// commits of the remote that names here need. Its tree lists the other chunks that the keep ref has to reach. All means that
+// the remote has everything that is away. The commit is old if that is young and the same, and zero if nothing is away.
+func (k *keeper) makeCommit(ctx context.Context, snap *transfer.Snapshot, old object.Key) (commit object.Key, all bool, err error) {
+	r := k.repo
+	reach, err := gc.NewReach(ctx, r.Objects(), snap.Records, k.below...)
+	if err != nil {
+		return commit, false, err
+	}
+
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
+	l := &keepList{keeper: k, snap: snap, reach: reach, manifest: object.NewManifestWriter(tx), all: true}
+	if err := l.addChunks(ctx); err != nil {
+		return commit, false, err
+	}
+	if l.away == 0 && !k.giving && len(k.volumes) == 0 {
+		return commit, true, nil
+	}
+	root, err := l.finish(ctx, tx)
+	if err != nil {
+		return commit, false, err
+	}
+
+	var parents []object.ID
+	for _, key := range k.below {
+		parents = append(parents, key.ID)
+	}
+	if made := k.note.Find(old.ID); made != nil && made.All == l.all && r.Options().Now().Sub(made.Time) < keepAge {
+		c, err := object.ReadCommit(ctx, snap, old.ID)
+		if err == nil && c.Tree == root.ID && slices.Equal(c.Parents, parents) {
+			k.note.Commits = []transfer.KeepCommit{*made}
+			return old, l.all, transfer.WriteKeep(ctx, registry.Dir(r, k.name), k.note)
+		}
+	}
+	c := kist.NewCommit(r, root, "content that "+r.Options().Host+" has given away", parents...)
+	commit.Kind = object.KindCommit
+	if commit.ID, err = tx.PutCommit(ctx, c); err != nil {
+		return object.Key{}, false, err
+	}
+	return commit, l.all, tx.Publish(ctx)
+}
+
+// findParents finds the newest commits that the refs of the remote reach and that names here need.
+func (k *keeper) findParents(ctx context.Context, snap *transfer.Snapshot, old object.Key) error {
+	tips, err := k.pushedTips(ctx, snap, old)
+	if err != nil {
+		return err
+	}
+	pushed := map[object.ID]bool{}
+	if err := graph.Walk(ctx, pushed, tips, func(id object.ID) ([]object.ID, error) { return parentsOf(ctx, k.repo, id) }); err != nil {
+		return err
+	}
+	if tips, err = neededTips(ctx, k.repo); err != nil {
+		return err
+	}
+
+	newest := map[object.ID]bool{}
+	var older []object.ID
+	err = graph.Walk(ctx, map[object.ID]bool{}, tips, func(id object.ID) ([]object.ID, error) {
+		parents, err := parentsOf(ctx, k.repo, id)
+		if err != nil || !pushed[id] {
+			return parents, err
+		}
+		if has, err := k.repo.Objects().Has(ctx, object.Key{Kind: object.KindCommit, ID: id}); !has || err != nil {
+			return nil, err
+		}
+		newest[id] = true
+		older = append(older, parents...)
+		return nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	err = graph.Walk(ctx, map[object.ID]bool{}, older, func(id object.ID) ([]object.ID, error) {
+		delete(newest, id)
+		return parentsOf(ctx, k.repo, id)
+	})
+	for _, id := range slices.SortedFunc(maps.Keys(newest), object.ID.Compare) {
+		if len(k.below) < object.MaxLinks-1 { // the list has what the other commits need
+			k.below = append(k.below, object.Key{Kind: object.KindCommit, ID: id})
+		}
+	}
+	return err
+}
+
+// parentsOf returns the parents of a commit, none if it cannot be read.
+func parentsOf(ctx context.Context, r *kist.Repository, id object.ID) ([]object.ID, error) {
+	c, err := object.ReadCommit(ctx, r.Objects(), id)
+	if object.IsUnreadable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Parents, nil
+}
+
+// pushedTips returns the commits that the refs of the remote name, as far as they are here. The keep commit need not be.
+func (k *keeper) pushedTips(ctx context.Context, snap *transfer.Snapshot, old object.Key) (tips []object.ID, err error) {
+	for _, key := range snap.State.Refs {
+		id, err := refs.Peel(ctx, k.repo.Objects(), key.ID)
+		switch {
+		case err == nil:
+			tips = append(tips, id)
+		case !object.IsUnreadable(err):
+			return nil, err
+		case key == old: // gc has removed it here
+			c, err := object.ReadCommit(ctx, snap, key.ID)
+			if err != nil {
+				return nil, err
+			}
+			tips = append(tips, c.Parents...)
+		}
+	}
+	return tips, nil
+}
+
+// neededTips returns the commits that names here need.
+func neededTips(ctx context.Context, r *kist.Repository) (tips []object.ID, err error) {
+	records, err := r.RecordView()
+	if err != nil {
+		return nil, err
+	}
+	needed, err := gc.FindNeeds(ctx, r, records, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, root := range needed.Roots {
+		if root.Key.Kind != object.KindCommit && root.Key.Kind != object.KindTag {
+			continue
+		}
+		if id, err := refs.Peel(ctx, r.Objects(), root.Key.ID); err == nil {
+			tips = append(tips, id)
+		}
+	}
+	return tips, nil
+}
+
+// keepList lists the chunks that a keep commit has to reach besides those below its parents.
+type keepList struct {
+	*keeper
+	snap     *transfer.Snapshot
+	reach    *gc.Reach
+	manifest *object.ManifestWriter
+	away     int  // number of chunks that are away
+	all      bool // the remote has all of them
+}
+
+// addChunks adds the chunks that are away or in the volumes of the keeper. It leaves out chunks that are away
+// and that the remote lacks: another remote has them.
+func (l *keepList) addChunks(ctx context.Context) error {
+	inventory, err := l.repo.Objects().Inventory(ctx)
+	if err != nil {
+		return err
+	}
+	var places []volume.Place
+	for i := range inventory.Len() {
+		v := inventory.Volume(i)
+		giving := slices.Contains(l.volumes, v.Name)
+		if !v.Evicted && !giving {
+			continue
+		}
+		for rec, err := range inventory.Keys(i, object.KindChunk) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				places, err = inventory.Find(rec.Key, places[:0])
+			}
+			if err != nil {
+				return err
+			}
+			if len(places) == 0 || places[0].Volume != i {
+				continue // listed with another volume
+			}
+			here := giving || slices.ContainsFunc(places, func(p volume.Place) bool { return !inventory.Volume(p.Volume).Evicted })
+			if err := l.add(ctx, object.ChunkRef{ID: rec.Key.ID, Size: rec.Raw}, here, giving); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add adds a chunk, unless a parent reaches it.
+func (l *keepList) add(ctx context.Context, chunk object.ChunkRef, here, giving bool) error {
+	key := object.Key{Kind: object.KindChunk, ID: chunk.ID}
+	if !here {
+		l.away++
+	}
+	if _, purged := l.snap.Records.Purged(key); purged {
+		return nil
+	}
+	reached, err := l.reach.Has(key)
+	if err != nil {
+		return err
+	}
+	_, there, err := l.snap.Find(key)
+	switch {
+	case err != nil:
+		return err
+	case there && reached:
+		return nil
+	case there || giving:
+		return l.manifest.Add(ctx, chunk)
+	case here:
+		return nil
+	}
+	missing, err := l.repo.Objects().Missing(ctx, []object.Key{key})
+	l.all = l.all && len(missing) > 0 // no remote has a missing one: nothing relies on it
+	return err
+}
+
+// finish stores the list as the only file of a tree, unless it is empty.
+func (l *keepList) finish(ctx context.Context, tx *kist.Tx) (root tree.Info, err error) {
+	e := object.Entry{Name: "chunks", Type: object.TypeFile, Mode: 0o600}
+	if e.Content, e.Size, err = l.manifest.Finish(ctx); err != nil {
+		return root, err
+	}
+	folder := object.NewTreeWriter(tx)
+	if e.Size > 0 {
+		root.Files, root.Bytes = 1, e.Size
+		if err := folder.Add(ctx, e); err != nil {
+			return root, err
+		}
+	}
+	root.ID, err = folder.Finish(ctx)
+	return root, err
+}

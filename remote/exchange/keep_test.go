@@ -1,0 +1,240 @@
+package exchange_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/collect"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
+)
+
+// keepRefs returns the keep refs of origin.
+func keepRefs(t *testing.T, r *kist.Repository) (names []string) {
+	t.Helper()
+	opened, err := registry.OpenNamed(t.Context(), r, "origin")
+	kisttest.Check(t, err)
+	defer opened.Close()
+	head, err := opened.Head(t.Context())
+	kisttest.Check(t, err)
+	for name := range head.Refs {
+		if strings.HasPrefix(name, refs.Keep) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// deleteOnRemote deletes a ref of origin, as another clone would.
+func deleteOnRemote(t *testing.T, r *kist.Repository, name string) {
+	t.Helper()
+	_, err := exchange.Push(t.Context(), r, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{{Name: name}}})
+	kisttest.Check(t, err)
+}
+
+// collectRemote deletes all garbage of origin at once.
+func collectRemote(t *testing.T, r *kist.Repository) {
+	t.Helper()
+	for range 2 {
+		_, err := gc.CollectRemote(t.Context(), r, "origin", gc.DefaultKeepAge, collect.Options{})
+		kisttest.Check(t, err)
+	}
+}
+
+// evictedRepository returns a repository with a pushed commit, whose content is away.
+func evictedRepository(t *testing.T) (s *kisttest.Repository, faulty *remotetest.Faulty, r *kist.Repository, first object.ID) {
+	t.Helper()
+	s = kisttest.New(t)
+	faulty = remotetest.NewFaulty(remotetest.NewMemory())
+	r = s.WithRemote(faulty)
+	exchange.Connect(t.Context(), r)
+	s.Write("base", "base")
+	s.Add(stage.AddOptions{})
+	s.Commit("base")
+	first = pushNoise(s, r, 1)
+	result, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{})
+	s.Check(err)
+	if result.Chunks == 0 || result.Freed < 50_000 {
+		t.Fatalf("evicted %+v, want chunks of 100,000 bytes", result)
+	}
+	return s, faulty, r, first
+}
+
+// pushNoise commits and pushes a file of 100,000 bytes.
+func pushNoise(s *kisttest.Repository, r *kist.Repository, seed byte) object.ID {
+	s.Write(fmt.Sprint("file", seed), string(kisttest.Noise(seed, 100_000)))
+	s.Add(stage.AddOptions{})
+	id := s.Commit(fmt.Sprint("commit ", seed)).ID
+	s.Push(r, "main")
+	return id
+}
+
+// wantNoise reads a file of pushNoise.
+func wantNoise(t *testing.T, r *kist.Repository, commit object.ID, seed byte) {
+	t.Helper()
+	data, err := kisttest.ReadFile(t.Context(), r, commit, fmt.Sprint("file", seed))
+	if err != nil || string(data) != string(kisttest.Noise(seed, 100_000)) {
+		t.Fatalf("read file %d: %d bytes, %v", seed, len(data), err)
+	}
+}
+
+// TestKeepCoversDropped checks that a keep ref still reaches all content that is away when no name here needs it, no
+// branch there has it, and the keep ref is renewed: the same bytes may be added again.
+func TestKeepCoversDropped(t *testing.T) {
+	ctx := t.Context()
+	s, _, r, first := evictedRepository(t)
+	s.Checkout(checkout.SwitchOptions{Rev: "HEAD~1", Detach: true})
+	_, err := commits.DeleteBranch(ctx, s.Repo, "refs/heads/main", true)
+	s.Check(err)
+	deleteOnRemote(t, r, "refs/heads/main")
+	s.Collect(s.Clocked(400*24*time.Hour), gc.PlanOptions{PruneOlder: 800 * 24 * time.Hour}) // the logs end
+	_, err = exchange.Evict(ctx, r, exchange.EvictOptions{})                                 // renews the keep ref
+	s.Check(err)
+	collectRemote(t, r)
+	wantNoise(t, r, first, 1)
+	if n := len(keepRefs(t, r)); n != 1 {
+		t.Errorf("%d keep refs, want 1", n)
+	}
+}
+
+// TestKeepOfCopy checks that a copy of a repository takes a keep ref of its own.
+func TestKeepOfCopy(t *testing.T) {
+	s, faulty, r, first := evictedRepository(t)
+	dir := t.TempDir()
+	s.Check(os.CopyFS(dir, os.DirFS(s.Dir)))
+	pushNoise(s, r, 2)
+	_, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{}) // moves the keep ref
+	s.Check(err)
+
+	other, err := kist.Open(dir, kisttest.Opens(faulty))
+	s.Check(err)
+	defer other.Close()
+	exchange.Connect(t.Context(), other)
+	_, err = exchange.Evict(t.Context(), other, exchange.EvictOptions{})
+	s.Check(err)
+	if n := len(keepRefs(t, r)); n != 2 {
+		t.Errorf("%d keep refs, want 2", n)
+	}
+	wantNoise(t, other, first, 1)
+}
+
+// TestKeepRenewed checks that a push renews a keep ref only if it is a month old, and that a collection
+// deletes it when it was not renewed for a year.
+func TestKeepRenewed(t *testing.T) {
+	ctx := t.Context()
+	s, faulty, r, _ := evictedRepository(t)
+	at := func(ahead time.Duration) *kist.Repository {
+		o := kisttest.Opens(faulty)
+		o.Now = func() time.Time { return time.Now().Add(ahead) }
+		later, err := kist.Open(s.Dir, o)
+		s.Check(err)
+		t.Cleanup(func() { later.Close() })
+		return later
+	}
+	calls := func(ahead time.Duration) int {
+		before := faulty.Calls(remotetest.Create)
+		s.Check(exchange.RenewKeep(ctx, at(ahead), "origin"))
+		return faulty.Calls(remotetest.Create) - before
+	}
+	if n := calls(20 * 24 * time.Hour); n != 0 {
+		t.Errorf("%d roots after 20 days, want 0", n)
+	}
+	if n := calls(40 * 24 * time.Hour); n != 1 {
+		t.Errorf("%d roots after 40 days, want 1", n)
+	}
+
+	_, err := gc.CollectRemote(ctx, at(300*24*time.Hour), "origin", gc.DefaultKeepAge, gc.DefaultRemoteOptions)
+	s.Check(err)
+	if n := len(keepRefs(t, r)); n != 1 {
+		t.Errorf("%d keep refs after 300 days, want 1", n)
+	}
+	_, err = gc.CollectRemote(ctx, at(500*24*time.Hour), "origin", gc.DefaultKeepAge, gc.DefaultRemoteOptions)
+	s.Check(err)
+	if n := len(keepRefs(t, r)); n != 0 {
+		t.Errorf("%d keep refs after 500 days, want 0", n)
+	}
+}
+
+// TestRelyOnKept checks that a session stores bytes again that are only on a remote whose keep ref somebody deleted.
+func TestRelyOnKept(t *testing.T) {
+	ctx := t.Context()
+	s, _, r, _ := evictedRepository(t)
+	stored := func() int64 {
+		_, stats, err := commits.StoreStream(ctx, r, strings.NewReader(string(kisttest.Noise(1, 100_000))), volume.SessionOptions{}, nil)
+		s.Check(err)
+		return stats.StoredBytes
+	}
+	if n := stored(); n != 0 {
+		t.Errorf("stored %d bytes that the keep ref reaches, want 0", n)
+	}
+	deleteOnRemote(t, r, keepRefs(t, r)[0])
+	again, err := kist.Open(s.Dir, r.Options())
+	s.Check(err)
+	defer again.Close()
+	exchange.Connect(ctx, again)
+	r = again
+	if n := stored(); n < 100_000 {
+		t.Errorf("stored %d bytes without a keep ref, want 100,000", n)
+	}
+}
+
+// TestEvictFaults makes each request of an eviction fail. Whatever happens, everything can be read, also after others
+// have deleted the branch and collected the remote.
+func TestEvictFaults(t *testing.T) {
+	ctx := t.Context()
+	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
+		for n := 1; ; n++ {
+			s := kisttest.New(t)
+			faulty := remotetest.NewFaulty(remotetest.NewMemory())
+			r := s.WithRemote(faulty)
+			exchange.Connect(ctx, r)
+			first := pushNoise(s, r, 1)
+
+			failed := false
+			faulty.Fail(remotetest.Fault{N: n, How: how, Stays: true, Err: remote.ErrPermission, Do: func() { failed = true }})
+			_, err := exchange.Evict(ctx, r, exchange.EvictOptions{})
+			faulty.Heal()
+			deleteOnRemote(t, r, "refs/heads/main")
+			collectRemote(t, r)
+			wantNoise(t, r, first, 1)
+			if !failed {
+				if err != nil {
+					t.Errorf("evict without a fault: %v", err)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestEvictWithoutPermission checks that nothing is given away without permission to write a keep ref.
+func TestEvictWithoutPermission(t *testing.T) {
+	s := kisttest.New(t)
+	faulty := remotetest.NewFaulty(remotetest.NewMemory())
+	r := s.WithRemote(faulty)
+	pushNoise(s, r, 1)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Stays: true, Err: remote.ErrPermission})
+	faulty.Fail(remotetest.Fault{Op: remotetest.Put, Stays: true, Err: remote.ErrPermission})
+	_, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{})
+	if !errors.Is(err, exchange.ErrNoKeep) {
+		t.Errorf("evict: error %v, want ErrNoKeep", err)
+	}
+	if away, err := volume.HasEvicted(t.Context(), r.Objects()); away || err != nil {
+		t.Errorf("content is away: %v, %v", away, err)
+	}
+}

@@ -27,6 +27,9 @@ type Signing struct {
 	Verifier Verifier
 }
 
+// signs reports whether this program signs a new root that must be signed, or need not be.
+func (s Signing) signs(must bool) bool { return s.Signer != nil && (must || s.All) }
+
 // Signer signs roots.
 type Signer interface {
 	// FindKey returns an error if there is no key to sign with.
@@ -87,7 +90,7 @@ func (l *Log) CheckSigner(ctx context.Context, base *State, c *Change) error {
 	switch {
 	case signed && l.o.Sign.Signer == nil:
 		return ErrNoSigner
-	case !l.signs(signed):
+	case !l.o.Sign.signs(signed):
 		return nil
 	}
 	if err := l.o.Sign.Signer.FindKey(ctx); err != nil {
@@ -95,9 +98,6 @@ func (l *Log) CheckSigner(ctx context.Context, base *State, c *Change) error {
 	}
 	return nil
 }
-
-// signs reports whether this program signs a new root that must be signed, or need not be.
-func (l *Log) signs(must bool) bool { return l.o.Sign.Signer != nil && (must || l.o.Sign.All) }
 
 // messageOf returns the bytes that the signature of a root signs: the purpose, the ID of the remote, and the
 // hash of header and body without the signature.
@@ -117,7 +117,7 @@ func (l *Log) messageOf(body rootBody, more extra) ([]byte, error) {
 
 // sign adds a signature to a new root that has one.
 func (l *Log) sign(ctx context.Context, body *rootBody, more extra) error {
-	if !l.signs(body.Signed) {
+	if !l.o.Sign.signs(body.Signed) {
 		return nil
 	}
 	message, err := l.messageOf(*body, more)

@@ -32,7 +32,7 @@ func (g *packGiver) planAndCopy(ctx context.Context) error {
 	if g.wantsAll() {
 		limit = math.MaxInt64
 	}
-	where, err := g.r.locatorAt(ctx, g.at, limit)
+	where, err := locatorAt(ctx, g.r, g.at, limit)
 	if err != nil {
 		return err
 	}

@@ -47,11 +47,11 @@ const (
 
 // LocatorAt returns a Locator at head, or at a later head if an index file is missing. See [Remote.SnapshotAt].
 func (r *Remote) LocatorAt(ctx context.Context, head *rootlog.State) (*Locator, error) {
-	return r.locatorAt(ctx, head, r.o.CopiedIndexes)
+	return locatorAt(ctx, r, head, r.o.CopiedIndexes)
 }
 
 // locatorAt is LocatorAt, with the limit of [IndexFiles.openSome].
-func (r *Remote) locatorAt(ctx context.Context, head *rootlog.State, limit int64) (l *Locator, err error) {
+func locatorAt(ctx context.Context, r *Remote, head *rootlog.State, limit int64) (l *Locator, err error) {
 	err = r.RetryAtHead(ctx, head, func(head *rootlog.State) error {
 		whole, parts, err := r.indexes.openSome(ctx, head.Indexes, limit)
 		if err == nil {

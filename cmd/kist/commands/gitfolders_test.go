@@ -65,7 +65,7 @@ var gitCases = map[string]struct {
 	"archive": {safe: "it writes an archive, which has everything; other programs unpack it"}, "backup": {safe: ownFiles}, "blame": {safe: reads},
 	"bisect log": {safe: reads}, "branch": {safe: ownFiles}, "cat": {safe: reads}, "check-age": {safe: reads}, "commit": {safe: ownFiles},
 	"completion": {safe: reads}, "config": {safe: ownFiles}, "describe": {safe: reads}, "diff": {safe: reads}, "difftool": {safe: "the copies for the program leave them out: the script difftool"}, "du": {safe: reads},
-	"docs": {safe: "it writes the pages of this project"}, "expire": {safe: ownFiles}, "export": {safe: helps},
+	"docs": {safe: "it writes the pages of this project"}, "evict": {safe: ownFiles}, "expire": {safe: ownFiles}, "export": {safe: helps},
 	"export git": {safe: "git refuses such paths, and kist leaves them out"}, "fetch": {safe: ownFiles}, "find": {safe: reads}, "gc": {safe: ownFiles}, "grep": {safe: reads},
 	"help": {safe: reads}, "history": {safe: reads}, "hold": {safe: helps}, "hold add": {safe: ownFiles}, "hold list": {safe: reads}, "hold remove": {safe: ownFiles},
 	"key": {safe: helps}, "key add": {safe: ownFiles}, "key export": {safe: ownFiles}, "key list": {safe: reads}, "key new": {safe: ownFiles}, "key remove": {safe: ownFiles}, "key rotate": {safe: ownFiles},

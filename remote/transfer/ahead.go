@@ -60,7 +60,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 	}
 	hurried := *r
 	hurried.o.Retry.Deadline = aheadPatience
-	a := &EarlyPacks{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}}, free: make(chan *Packer, jobs)}
+	a := &EarlyPacks{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}, looked: r.o.Now()}, free: make(chan *Packer, jobs)}
 	for range jobs {
 		w := pack.NewWriter(make([]byte, 0, aheadSize+2<<20))
 		w.SetLimit(PackSizesFor(r.b, aheadSize).Limit)

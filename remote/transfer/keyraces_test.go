@@ -352,6 +352,73 @@ func (r *keyRace) wantUnreadable() {
 	}
 }
 
+// TestRemovedBesidePush removes a recipient while a push sends its two packs, one after the other. The recipient can read no file
+// that the push names. It can read the packs that the push sent before it noticed: if time passes between packs, only the one on
+// its way. A collection deletes them.
+func TestRemovedBesidePush(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		pause    time.Duration // between two looks at the clock
+		readable int
+	}{{"at once", 0, 2}, {"slowly", time.Minute, 1}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			removeBesidePush(t, test.pause, test.readable)
+		})
+	}
+}
+
+func removeBesidePush(t *testing.T, pause time.Duration, want int) {
+	r := newKeyRace(t, 1)
+	before := r.b.Names("packs/")
+	faulty := remotetest.NewFaulty(r.watch)
+	meanwhile(faulty, func() {
+		r.change("remove", func(k *keyset.Keyset, root uint64) (*keyset.Keyset, error) {
+			return k.Remove(removedName, root, time.Unix(1_700_000_000, 0).UTC())
+		}, rand.New(rand.NewPCG(1, 5)))
+	})
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(pause)
+		return now
+	}
+	pusher, err := transfer.Open(t.Context(), faulty, transfer.Options{Dir: t.TempDir(), URL: "memory:", Now: clock, Keys: transfertest.Keys(t), Who: "A", Host: "host"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pusher.Close()
+	p := r.pushers[1]
+	r.refs["beside"] = p.MakeMany(5, 300)
+	update := transfer.RefUpdate{Name: "refs/heads/beside", New: object.Key{Kind: object.KindCommit, ID: r.refs["beside"]}}
+	result, err := pusher.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{update}, Jobs: 1})
+	if err != nil || result.Packs != want+2 {
+		t.Fatalf("%d packs were sent, want %d: %v", result.Packs, want+2, err)
+	}
+	r.wantUnreadable()
+
+	keys, _ := r.keysOfRemoved()
+	readable := func() (names []string) {
+		for _, name := range r.b.Names("packs/") {
+			if !slices.Contains(before, name) && readWith(keys, r.b, name) == nil {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	if names := readable(); len(names) != want {
+		t.Errorf("the removed recipient can read %q, want %d packs", names, want)
+	}
+	transfertest.MustCollect(t, r.b, transfertest.AtOnce)
+	if left := readable(); len(left) > 0 {
+		t.Errorf("a collection leaves packs that the removed recipient can read: %q", left)
+	}
+	transfertest.WantNoGarbage(t, r.b)
+	transfertest.WantIntact(t, r.b, r.refs)
+}
+
 // TestKeysetsCollectedBesidePush changes the keys twice while a push appends its root, and collects the keyset between. The root
 // that was first names a keyset that is gone: the push reads it with the keyset of the head.
 func TestKeysetsCollectedBesidePush(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -30,8 +31,9 @@ type Local interface {
 // plan has the objects that a push has to send. They are neither in live(S) nor in its own
 // packs that were sent already.
 type plan struct {
-	nodes, chunks []item // in the order of the walk
-	bytes         int64  // stored, in all of them
+	began         time.Time // after its head was read
+	nodes, chunks []item    // in the order of the walk
+	bytes         int64     // stored, in all of them
 	kept          map[pack.Name]*sentPack
 	commits       map[object.ID]bool  // that the remote will have, with all they need
 	lost          map[object.Key]bool // neither here nor there, and to be listed as lost
@@ -66,7 +68,7 @@ type planner struct {
 func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Effects) (*plan, error) {
 	pl := &planner{
 		local: p.local, snap: p.snap, own: p.own, seen: map[object.ID]struct{}{},
-		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},
+		plan: &plan{began: p.o.Now(), kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},
 	}
 	var have []object.ID
 	if !p.refill {

@@ -242,11 +242,16 @@ func (p *push) sendPlanned(ctx context.Context, plan *plan) error {
 			Bytes: at.Bytes, TotalBytes: at.Bytes + plan.bytes,
 		}
 	})
-	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.State.Seq, meter: p.meter}
+	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.State.Seq, meter: p.meter, looked: plan.began}
 	sent, err := u.sendPlan(ctx, plan, p.opt.Jobs)
 	p.result.Objects += u.objects
 	p.result.Bytes += u.bytes
 	p.result.Packs += u.packs
+	if errors.Is(err, errEpochBegun) {
+		if p.snap, err = p.SnapshotAt(ctx, u.newer); err == nil {
+			return errReplan
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("push: %w", err)
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // uploader sends objects in packs.
@@ -21,7 +23,9 @@ type uploader struct {
 	meter *Meter
 
 	mu      sync.Mutex // guards the following
-	objects int64      // sent
+	looked  time.Time  // at the head, for its epoch
+	newer   *rootlog.State
+	objects int64 // sent
 	bytes   int64
 	packs   int
 	sent    []*sentPack
@@ -55,8 +59,45 @@ func (u *uploader) sendBatch(ctx context.Context, w *Packer, batch []item) error
 	return u.putPack(ctx, w.Writer)
 }
 
+// maxUnseen is the time for which a push to an encrypted remote sends packs without a look at the head. A recipient that is removed
+// meanwhile can read them.
+const maxUnseen = 10 * time.Second
+
+// errEpochBegun means that an epoch has begun since the plan: all sent packs are useless (EPOCH_OF_HEAD). The head
+// is then in newer.
+var errEpochBegun = errors.New("the keys of the remote have changed")
+
+// checkEpoch looks from time to time whether an epoch has begun since the plan.
+func (u *uploader) checkEpoch(ctx context.Context) error {
+	if !u.r.IsEncrypted() {
+		return nil
+	}
+	now := u.r.o.Now()
+	u.mu.Lock()
+	due := now.Sub(u.looked) >= maxUnseen
+	if due {
+		u.looked = now
+	}
+	u.mu.Unlock()
+	if !due {
+		return nil
+	}
+
+	head, err := inspectHead(ctx, u.r)
+	if err != nil || u.start >= head.Keys.Epoch.Since {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.newer = head
+	return errEpochBegun
+}
+
 // putPack sends a pack, and notes that it did.
 func (u *uploader) putPack(ctx context.Context, w *pack.Writer) error {
+	if err := u.checkEpoch(ctx); err != nil {
+		return err
+	}
 	entries, err := u.r.PutPack(ctx, w)
 	if err != nil {
 		return err

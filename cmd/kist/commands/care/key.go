@@ -329,8 +329,9 @@ func newKeyRemove(env *cli.Env) *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "remove a recipient of an encrypted remote",
 		Long: `Removes the recipient NAME, and begins a new key for everything from now on. The
-recipient can read no later content, also not that of pushes under way. Older
-content it can read, and may have copied.`,
+recipient can read no later content. A push under way notices the removal within
+ten seconds, and sends its content again. Older content the recipient can read,
+and may have copied.`,
 		Example:           `  kist key remove origin old-laptop`,
 		Args:              cli.Arguments(2, 2, "REMOTE", "NAME"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(share.Remotes)),

@@ -70,7 +70,7 @@ func TestReadsOfEvicted(t *testing.T) {
 		most int
 	}{
 		"restore":                 {restore("small"), 12},
-		"restore of a large file": {restore("large"), 10},
+		"restore of a large file": {restore("large"), 16},
 		"archive": {func(s *kisttest.Repository, r *kist.Repository) error {
 			at, err := compare.OfCommit(s.Context(), r, "HEAD")
 			if err == nil {
@@ -92,7 +92,7 @@ func TestReadsOfEvicted(t *testing.T) {
 				t.Errorf("%d bytes differ", len(data))
 			}
 			return err
-		}, 12},
+		}, 18},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := evictedFiles(t, files)

@@ -87,7 +87,7 @@ func TestFolderRequests(t *testing.T) {
 // A file that is read in order takes few requests: 140 for a GiB.
 func TestFileRequests(t *testing.T) {
 	data := kisttest.Noise(7, 64<<20)
-	for cache, most := range map[int64]int{browse.DefaultCache: 18, 16 << 20: 90} {
+	for cache, most := range map[int64]int{browse.DefaultCache: 24, 16 << 20: 100} {
 		top, b := pushed(t, map[string]string{"film": string(data)}, browse.Options{Cache: cache})
 		film, err := top.Lookup(t.Context(), "film")
 		if err != nil {

@@ -374,3 +374,36 @@ func TestFetchOfSmallBranch(t *testing.T) {
 		t.Errorf("%d requests of %d bytes", b.reads, b.bytes)
 	}
 }
+
+// TestReaderReadsParts checks that a Reader reads single objects without the complete index.
+func TestReaderReadsParts(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	o.Invent(100_000)
+	o.PushHistory(1)
+	b := &counted{Backend: o.Blob}
+	remote, err := transfertest.OpenTest(t, b, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote.Options().CopiedIndexes = 1
+	remote.Options().Jobs = 1
+	r, err := transfer.NewReader(t.Context(), remote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+
+	key := o.Head.Refs[transfertest.MainRef]
+	want, _ := o.All.Get(t.Context(), key)
+	if got, err := r.Get(t.Context(), key); err != nil || string(got) != string(want) {
+		t.Fatalf("Get: %d bytes, %v; want %d", len(got), err, len(want))
+	}
+	unkept, err := r.FindUnkept(t.Context(), []object.Key{absentKey(1), key})
+	if err != nil || !slices.Equal(unkept, []object.Key{absentKey(1)}) {
+		t.Errorf("FindUnkept = %v, %v", unkept, err)
+	}
+	if b.bytes > 128<<10 {
+		t.Errorf("%d requests of %d bytes of index files, want at most 128 KiB", b.reads, b.bytes)
+	}
+}

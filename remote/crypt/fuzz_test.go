@@ -42,3 +42,14 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParsePin checks that a pin has one form only.
+func FuzzParsePin(f *testing.F) {
+	f.Add(Pin{Remote: counted[[16]byte](0x10), Key: Fingerprint{1}}.String())
+	f.Add("00:11")
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, err := ParsePin(text); err == nil && p.String() != text {
+			t.Fatalf("%q is written as %q", text, p)
+		}
+	})
+}

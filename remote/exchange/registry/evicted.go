@@ -54,22 +54,31 @@ func ReadEvicted(ctx context.Context, r *kist.Repository) {
 // configuration has no local limit. A restore must not fill the disk that it needs for files.
 const keptUnlimited = 1 << 30
 
-// Room returns the number of bytes of fetched objects that may be stored here: up to the local limit of
-// backups.
+// Room returns the number of bytes of fetched objects that may be stored here: up to the smaller of the
+// local limits of the configuration.
 func (e *evictedReader) Room() int64 {
-	text, ok := e.repo.Config().Get(kist.KeyBackupLocalLimit)
-	if !ok {
-		return keptUnlimited
+	limit := int64(-1)
+	for _, setting := range []string{kist.KeyLocalLimit, kist.KeyBackupLocalLimit} {
+		text, ok := e.repo.Config().Get(setting)
+		if !ok {
+			continue
+		}
+		size, err := kist.ParseSize(text)
+		if err != nil {
+			return 0
+		}
+		if limit < 0 || int64(size) < limit {
+			limit = int64(size)
+		}
 	}
-	limit, err := kist.ParseSize(text)
-	if err != nil {
-		return 0
+	if limit < 0 {
+		return keptUnlimited
 	}
 	size, err := e.repo.Objects().Size(context.Background())
 	if err != nil {
 		return 0
 	}
-	return max(0, int64(limit)-size)
+	return max(0, limit-size)
 }
 
 // untilEnd is an evictedReader that reads until a context ends, whatever context the store

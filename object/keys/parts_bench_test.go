@@ -64,7 +64,7 @@ func benchmarkParts(b *testing.B, file *os.File, n int) {
 	}
 	var head [HeaderSize]byte
 	var tail [TrailerSize]byte
-	if err := readFull(file, head[:], 0); err == nil {
+	if err = readFull(file, head[:], 0); err == nil {
 		err = readFull(file, tail[:], Size(n)-TrailerSize)
 	}
 	if err != nil {

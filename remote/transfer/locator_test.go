@@ -350,7 +350,7 @@ func TestLocatorBadCopy(t *testing.T) {
 		mustLocate(t, openLocator(t, o.Blob, dir), entries, 1)
 	}
 
-	if err := os.Remove(names[0]); err == nil {
+	if err = os.Remove(names[0]); err == nil {
 		err = os.Symlink(filepath.Join(dir, "elsewhere"), names[0])
 	}
 	if err != nil {

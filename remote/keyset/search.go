@@ -21,12 +21,13 @@ type Identities struct {
 	mu     sync.Mutex
 	opened []candidate            // silent ones that have opened a keyset
 	read   map[string][]candidate // by file
+	locked map[string]candidate   // locked identities of keysets, by their bytes
 	secret func() ([]byte, error) // the passphrase, once asked
 }
 
 // NewIdentities returns a search in the places. It reads nothing before it is used.
 func NewIdentities(places Places) *Identities {
-	return &Identities{places: places, read: map[string][]candidate{}}
+	return &Identities{places: places, read: map[string][]candidate{}, locked: map[string]candidate{}}
 }
 
 // fatalError ends a search.
@@ -114,14 +115,18 @@ func (s *Identities) fromSSH(path string) []candidate {
 	return list
 }
 
-// fromKeyset returns the locked identities of the keyset.
+// fromKeyset returns the locked identities of the keyset. Both copies of a keyset have the same ones, and unlocking costs up
+// to 1 GiB of memory, so each is unlocked once.
 func (s *Identities) fromKeyset(f *File) (list []candidate, err error) {
 	for _, armored := range f.locked {
 		data, err := dearmor(armored)
 		if err != nil {
 			return nil, malformed("a locked identity: %v", err)
 		}
-		list = append(list, &lockedIdentity{data: data, search: s})
+		if s.locked[string(data)] == nil {
+			s.locked[string(data)] = &lockedIdentity{data: data, search: s}
+		}
+		list = append(list, s.locked[string(data)])
 	}
 	return list, nil
 }

@@ -180,6 +180,27 @@ func TestPassphraseSources(t *testing.T) {
 	}
 }
 
+// A locked identity costs its memory once, however many copies of a keyset have it.
+func TestUnlockOnce(t *testing.T) {
+	k := newKeyset(t, locked(t, "passphrase", "secret"))
+	s := NewIdentities(Places{Passphrase: PassphraseSource{File: secretFile(t, "wrong\n")}})
+	var found []candidate
+	for range 2 {
+		f := seal(t, k)
+		if _, err := s.Open(t.Context(), f); !errors.Is(err, ErrPassphrase) {
+			t.Errorf("error %v, want %v", err, ErrPassphrase)
+		}
+		list, err := s.fromKeyset(f)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%d locked identities, %v", len(list), err)
+		}
+		found = append(found, list...)
+	}
+	if found[0] != found[1] {
+		t.Error("two copies of a keyset have two locked identities")
+	}
+}
+
 var errAny = errors.New("any error")
 
 // The error counts identities, and says whether a passphrase was missing.

@@ -192,7 +192,7 @@ func TestAppendUnknown(t *testing.T) {
 	stuck := func(how remotetest.How) remotetest.Fault { return remotetest.Fault{Op: remotetest.Create, How: how} }
 
 	always := func(op remotetest.Op, how remotetest.How, err error) remotetest.Fault {
-		return remotetest.Fault{Op: op, Name: rootFolder, How: how, Err: err, Stays: true}
+		return remotetest.Fault{Op: op, Name: RootFolder, How: how, Err: err, Stays: true}
 	}
 	for _, test := range []struct {
 		name   string

@@ -197,7 +197,7 @@ func (s *sight) findLast(ctx context.Context, start uint64) (uint64, error) {
 			step *= 2
 		}
 		if next > maxSeq {
-			return 0, damageError(rootFolder, errors.New("there seem to be roots without end"))
+			return 0, damageError(RootFolder, errors.New("there seem to be roots without end"))
 		}
 
 		ok, err := s.rootExists(ctx, next)
@@ -238,11 +238,11 @@ func (s *sight) checkChain(top uint64) error {
 // listLast returns the last of the first roots in a listing, or 0.
 func (l *Log) listLast(ctx context.Context) (uint64, error) {
 	last, n := uint64(0), 0
-	for info, err := range l.b.List(ctx, rootFolder) {
+	for info, err := range l.b.List(ctx, RootFolder) {
 		if err != nil {
 			return 0, err
 		}
-		seq, err := strconv.ParseUint(strings.TrimPrefix(info.Name, rootFolder), 10, 64)
+		seq, err := strconv.ParseUint(strings.TrimPrefix(info.Name, RootFolder), 10, 64)
 		if err == nil && info.Name == RootName(seq) && seq <= maxSeq {
 			last = max(last, seq)
 		}

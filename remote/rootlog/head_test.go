@@ -81,7 +81,7 @@ func TestFirstContactDoesNotTrustLists(t *testing.T) {
 	for _, hidden := range [][]string{
 		{RootName(20)},
 		{RootName(13), RootName(14), RootName(15), RootName(16), RootName(17), RootName(18), RootName(19), RootName(20)},
-		{rootFolder},
+		{RootFolder},
 	} {
 		f := remotetest.NewFaulty(m)
 		f.Hide(hidden...)
@@ -256,7 +256,7 @@ func TestEndlessRoots(t *testing.T) {
 	l := newLog(t, m)
 	at := grow(t, l, 2).Position()
 	_, err := Open(endless{m}, l.id, l.o).Head(ctx, &at)
-	wantDamage(t, err, rootFolder)
+	wantDamage(t, err, RootFolder)
 	if _, err := l.Head(ctx, &Position{Seq: 1<<64 - 1}); err == nil {
 		t.Error("Head found a root of the largest number")
 	}

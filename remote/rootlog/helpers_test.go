@@ -154,5 +154,5 @@ func wantDamage(t testing.TB, err error, name string) {
 // temporary returns a fault at the n-th call of op for a root. The caller cannot know
 // its outcome.
 func temporary(op remotetest.Op, how remotetest.How, n int) remotetest.Fault {
-	return remotetest.Fault{Op: op, Name: rootFolder, N: n, How: how}
+	return remotetest.Fault{Op: op, Name: RootFolder, N: n, How: how}
 }

@@ -56,12 +56,12 @@ type Position struct {
 }
 
 // RootName returns the name of a root on the remote.
-func RootName(seq uint64) string { return fmt.Sprintf("%s%020d", rootFolder, seq) }
+func RootName(seq uint64) string { return fmt.Sprintf("%s%020d", RootFolder, seq) }
 
 // The names on a remote. See docs/format/remote.md.
 const (
 	IdentityName = "kist.json"
-	rootFolder   = "root/"
+	RootFolder   = "root/"
 	stateFolder  = "state/"
 	keysFolder   = "keys/"
 	packFolder   = "packs/"

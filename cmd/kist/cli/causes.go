@@ -188,6 +188,7 @@ var Causes = []struct {
 	{matches(transfer.ErrNeededAgain), ExitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
 	{IsA[*collect.NeededError], ExitDamaged, "remote-damaged", ""}, // each command has its own hint
 	{matches(rootlog.ErrNoRoots), ExitDamaged, "remote-damaged", hintNoRoots},
+	{isDamagedRoot, ExitDamaged, "remote-damaged", hintDamagedRoot},
 	{matches(remote.ErrDamaged), ExitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(pack.ErrDamaged), ExitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(object.ErrCorrupt), ExitDamaged, "", "'kist verify' shows the affected files"},
@@ -279,6 +280,7 @@ const (
 	HintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
 	HintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	HintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
+	hintDamagedRoot  = "the clone that wrote it restores it: 'kist verify --remote NAME --repair' there; if none did, see 'A false root' in docs/howto/repair.md"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
 	hintNewer        = "a newer kist is needed for this repository"
 	hintAway         = "mount the disk, then run the command again: it does only the rest"
@@ -299,6 +301,12 @@ func IsLost(err error) bool {
 func isEmptied(err error) bool {
 	var e *rootlog.RollbackError
 	return errors.As(err, &e) && e.Emptied
+}
+
+// isDamagedRoot reports whether err is damage of a root.
+func isDamagedRoot(err error) bool {
+	var e *object.DamageError
+	return errors.As(err, &e) && e.Kind == remote.ErrDamaged && strings.HasPrefix(e.Name, rootlog.RootFolder)
 }
 
 // needsPassphrase reports whether err is the lack of a passphrase that nobody could be asked for.

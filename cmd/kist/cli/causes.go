@@ -280,7 +280,7 @@ const (
 	HintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
 	HintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	HintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
-	hintDamagedRoot  = "the clone that wrote it restores it: 'kist verify --remote NAME --repair' there; if none did, see 'A false root' in docs/howto/repair.md"
+	hintDamagedRoot  = "the clone that wrote it restores it: 'kist verify --remote NAME --repair' there; if none did, somebody put it there who can write to the store"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
 	hintNewer        = "a newer kist is needed for this repository"
 	hintAway         = "mount the disk, then run the command again: it does only the rest"

@@ -197,8 +197,13 @@ func TestNightlyHowto(t *testing.T) {
 func TestLimitHowto(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.write(map[string]string{"report.txt": noise(objecttest.Rand(9), 3<<20)})
-	s.page("limit.md", "", "/mnt/backup", s.path("../backup"), "200MB", "500KB")
+	s.kist("init")
+	s.write(map[string]string{"film/take-1.mov": noise(objecttest.Rand(9), 3<<20)})
+	s.commit("film")
+	s.kist("remote", "add", "origin", s.path("../backup"))
+	s.kist("push")
+	s.kist("remote", "add", "second", s.path("../second"))
+	s.page("limit.md", "", "200MB", "500KB")
 	if size := folderSize(t, s.path(".kist/volumes")); size > 500_000 {
 		t.Errorf("the local volumes have %d bytes, want at most 500000", size)
 	}

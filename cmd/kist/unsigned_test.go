@@ -26,6 +26,7 @@ var logReaders = []logReader{
 	{name: "backup", args: []string{"backup"}},
 	{name: "check-age", args: []string{"check-age", "--max", "never"}},
 	{name: "clone", args: []string{"clone", "../remote", "../cloned"}},
+	{name: "evict", args: []string{"evict", "--remote", "origin"}},
 	{name: "fetch", args: []string{"fetch"}},
 	{name: "key add", exempt: "the remote is not encrypted; see sign-roots.txtar"},
 	{name: "key export", exempt: "the remote is not encrypted; see sign-roots.txtar"},

@@ -16,12 +16,15 @@ import (
 	"slices"
 )
 
+// TempSuffix ends the name of the file that [WriteFile] writes before it has the name of its path.
+const TempSuffix = ".tmp"
+
 // WriteFile replaces or makes the file at path. At every moment, even after a crash, the file
 // has either its old content or data. The directory must exist. Only one process at a time
 // may write a path, so the caller holds a [Lock].
 func WriteFile(path string, data []byte) error {
 	dir, name := filepath.Split(path)
-	return Write(dir, name+".tmp", func(w io.Writer) (string, error) {
+	return Write(dir, name+TempSuffix, func(w io.Writer) (string, error) {
 		_, err := w.Write(data)
 		return name, err
 	})
@@ -47,7 +50,7 @@ func WriteHint(dir, temp string, write func(io.Writer) (name string, err error))
 // content, or none.
 func WriteUnsynced(path string, data []byte) error {
 	dir, name := filepath.Split(path)
-	return replace(dir, name+".tmp", false, func(w io.Writer) (string, error) {
+	return replace(dir, name+TempSuffix, false, func(w io.Writer) (string, error) {
 		_, err := w.Write(data)
 		return name, err
 	})

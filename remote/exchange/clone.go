@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -110,6 +111,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	entries, err := disk.ReadDir(dir)
 	if err == nil && len(entries) == 1 && entries[0].Name() == kist.Dir { // killed before it left its mark?
 		entries, err = disk.ReadDir(filepath.Join(dir, kist.Dir))
+		entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == cloningFile+disk.TempSuffix })
 	}
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil, nil

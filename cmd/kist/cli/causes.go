@@ -150,7 +150,6 @@ var Causes = []struct {
 	{matches(object.ErrExpired), ExitFailed, "expired", ""}, // see expiredHint
 	{matches(kist.ErrGone), ExitFailed, "gone", HintGone},
 	{matches(exchange.ErrNoKeep), ExitRemote, "no-keep", "content is given away only if the remote keeps it; ask its owner for permission to push"},
-	{IsA[*exchange.CopiesError], ExitRemote, "copies", "nothing was given away"},
 	{matches(retain.ErrNotHeld), ExitFailed, "not-held", "'kist hold list' lists the holds"},
 	{matches(retain.ErrNotExpired), ExitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
 	{IsA[*retain.HeldError], ExitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},
@@ -237,6 +236,7 @@ var Causes = []struct {
 	{IsA[*keyset.ModeError], ExitCredentials, "identity", "chmod 600 makes it yours alone"},
 	{IsA[*keyset.IdentityFileError], ExitCredentials, "identity", ""},
 	{matches(rootlog.ErrUnsigned), ExitRemote, "unsigned", "'kist verify --signatures --remote NAME' shows who signed each change of the remote"},
+	{IsA[*exchange.CopiesError], ExitRemote, "copies", "nothing was given away"},
 	{matches(remote.ErrNoKey), ExitCredentials, "no-identity", ""},
 	{matches(rootlog.ErrUnknown), ExitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
 	{isEmptied, ExitRemote, "rollback", hintEmptied},

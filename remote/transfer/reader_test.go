@@ -205,11 +205,13 @@ func TestGetAllDamaged(t *testing.T) {
 	keys := pushFiles(o, 20, 3_000)
 	o.Blob.Damage(o.Sent[keys[0]].Pack.Name.Path(), int(o.Sent[keys[0]].Offset)+100)
 	got, err := gotAll(t, newReader(t, o.Blob), keys)
-	if _, found := got[keys[0]]; found || err != nil || len(got) != 19 {
+	// On an encrypted remote, the objects of a segment are damaged together.
+	if _, found := got[keys[0]]; found || err != nil || len(got) != 19 && !transfertest.IsOverCrypt(t) {
 		t.Errorf("%d objects, want 19; %v", len(got), err)
 	}
 
-	again := o.PackObjects(keys[:1])
+	all := slices.Compact(slices.SortedFunc(slices.Values(keys), object.Key.Compare))
+	again := o.PackObjects(all)
 	o.AppendRoot(rootlog.Change{AddPacks: again.AddPacks, AddIndexes: again.AddIndexes})
 	r := newReader(t, o.Blob)
 	got, err = gotAll(t, r, keys)

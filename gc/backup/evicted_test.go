@@ -65,19 +65,21 @@ func TestReadsOfEvicted(t *testing.T) {
 		}
 	}
 
+	// Where chunks begin, and how far a reader is behind the read-ahead, differs from run to run. So the limits are
+	// far above the usual number, and far below one request for each chunk.
 	for name, test := range map[string]struct {
 		read func(*kisttest.Repository, *kist.Repository) error
 		most int
 	}{
-		"restore":                 {restore("small"), 12},
-		"restore of a large file": {restore("large"), 16},
+		"restore":                 {restore("small"), 24},
+		"restore of a large file": {restore("large"), 48},
 		"archive": {func(s *kisttest.Repository, r *kist.Repository) error {
 			at, err := compare.OfCommit(s.Context(), r, "HEAD")
 			if err == nil {
 				_, err = checkout.Archive(s.Context(), at, io.Discard, checkout.ArchiveOptions{Format: "tar", Paths: []string{"small"}})
 			}
 			return err
-		}, 12},
+		}, 24},
 		"cat": {func(s *kisttest.Repository, r *kist.Repository) error {
 			at, err := compare.OfCommit(s.Context(), r, "HEAD")
 			if err != nil {
@@ -92,7 +94,7 @@ func TestReadsOfEvicted(t *testing.T) {
 				t.Errorf("%d bytes differ", len(data))
 			}
 			return err
-		}, 18},
+		}, 48},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, b := evictedFiles(t, files)

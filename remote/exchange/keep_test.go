@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,14 +206,14 @@ func TestEvictFaults(t *testing.T) {
 			exchange.Connect(ctx, r)
 			first := pushNoise(s, r, 1)
 
-			failed := false
-			faulty.Fail(remotetest.Fault{N: n, How: how, Stays: true, Err: remote.ErrPermission, Do: func() { failed = true }})
+			var failed atomic.Bool
+			faulty.Fail(remotetest.Fault{N: n, How: how, Stays: true, Err: remote.ErrPermission, Do: func() { failed.Store(true) }})
 			_, err := exchange.Evict(ctx, r, exchange.EvictOptions{})
 			faulty.Heal()
 			deleteOnRemote(t, r, "refs/heads/main")
 			collectRemote(t, r)
 			wantNoise(t, r, first, 1)
-			if !failed {
+			if !failed.Load() {
 				if err != nil {
 					t.Errorf("evict without a fault: %v", err)
 				}

@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,6 +92,32 @@ func (b *browser) do(doing string, actions ...chromedp.Action[chromedp.Void]) {
 func (b *browser) open(path string) {
 	b.Helper()
 	b.do(path, chromedp.Navigate(b.url+path), chromedp.WaitReady("#main"))
+}
+
+// browse loads a page and follows links: of each pair, it clicks on the first element until the second is visible. A browser
+// may lose a click on a page that still moves, so browse clicks again after a while.
+func (b *browser) browse(path string, pairs ...string) {
+	b.Helper()
+	b.do(path, chromedp.Navigate(b.url+path))
+	for pair := range slices.Chunk(pairs, 2) {
+		visible := chromedp.WaitVisible(pair[1])
+		err := b.try(patience/9, chromedp.Click(pair[0]), visible)
+		for n := 0; err != nil && n < 4; n++ {
+			if err = b.try(patience/9, visible); err != nil {
+				err = b.try(patience/9, chromedp.Click(pair[0]), visible)
+			}
+		}
+		if err != nil {
+			b.Fatalf("%s: click on %s, and wait for %s: %v", path, pair[0], pair[1], err)
+		}
+	}
+}
+
+// try carries out actions within a time.
+func (b *browser) try(within time.Duration, actions ...chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(b.ctx, within)
+	defer cancel()
+	return chromedp.Do(ctx, actions...)
 }
 
 // wait waits until an expression is true in the current page, or in the page that replaces it.
@@ -278,12 +305,11 @@ func (b *browser) forms() {
 	b.check("forms")
 
 	b.do("no scripts", call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
-	b.do("browse without scripts", chromedp.Navigate(b.url+"/"), chromedp.Click(`//a[text()="Files"]`), chromedp.WaitVisible(`//table//bdi[text()="src"]`),
-		chromedp.Click(`//table//bdi[text()="src"]`), chromedp.WaitVisible(`//table//bdi[text()="main.go"]`), chromedp.Click(`//table//bdi[text()="main.go"]`), chromedp.WaitVisible(".hl-keyword"),
-		chromedp.Navigate(b.url+"/history/quay.png"), chromedp.Click(`a[rel=prev]`), chromedp.WaitVisible(`a[rel=next]`),
-		chromedp.Navigate(b.url+"/blob/src/log.txt"), chromedp.Click(`//a[text()="More"]`), chromedp.WaitVisible("#L2001"), chromedp.Click(`//a[text()="Before"]`), chromedp.WaitVisible("#L1"),
-		chromedp.Navigate(b.url+"/blob/src/table.csv"), chromedp.Click(`//a[text()="Source"]`), chromedp.WaitVisible("#L1"), chromedp.Click(`//a[text()="Table"]`), chromedp.WaitVisible(".sheet"),
-		chromedp.Navigate(b.url+"/"), chromedp.SetValue("#quick", "quay"), chromedp.Click(".quick button"), chromedp.WaitVisible(".found a"),
+	b.browse("/", `//a[text()="Files"]`, `//table//bdi[text()="src"]`, `//table//bdi[text()="src"]`, `//table//bdi[text()="main.go"]`, `//table//bdi[text()="main.go"]`, ".hl-keyword")
+	b.browse("/history/quay.png", `a[rel=prev]`, `a[rel=next]`)
+	b.browse("/blob/src/log.txt", `//a[text()="More"]`, "#L2001", `//a[text()="Before"]`, "#L1")
+	b.browse("/blob/src/table.csv", `//a[text()="Source"]`, "#L1", `//a[text()="Table"]`, ".sheet")
+	b.do("search without scripts", chromedp.Navigate(b.url+"/"), chromedp.SetValue("#quick", "quay"), chromedp.Click(".quick button"), chromedp.WaitVisible(".found a"),
 		chromedp.Navigate(b.url+"/search"), chromedp.SetValue("#q", "quay"), chromedp.Submit("#q"), chromedp.WaitVisible(".found a"))
 	b.do("scripts", call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{}))
 	b.check("without scripts")

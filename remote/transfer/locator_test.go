@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -19,6 +20,9 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/remote/transfertest"
 )
+
+// counting guards the fields of every counted during a read.
+var counting sync.Mutex
 
 // counted counts the reads of index files.
 type counted struct {
@@ -31,6 +35,8 @@ func (c *counted) Unwrap() remote.Backend { return c.Backend }
 func (c *counted) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	n, err := c.Backend.Get(ctx, name, p, off)
 	if strings.HasPrefix(name, "index/") {
+		counting.Lock()
+		defer counting.Unlock()
 		c.reads++
 		c.bytes += n
 	}

@@ -16,13 +16,13 @@ const (
 // Real returns the path of the folder without symlinks.
 func (f *Folder) Real() (string, error) { return filepath.EvalSymlinks(f.path) }
 
-// mount returns the path for go-fuse: macFUSE mounts by path.
-func (f *Folder) mount(*Options) (path string, err error) { return f.path, nil }
+// mountFolder returns the path for go-fuse: macFUSE mounts by path.
+func (f *Folder) mountFolder(*Options) (path string, err error) { return f.path, nil }
 
-func (m *Mounted) unmount() error { return m.server.Unmount() }
+func (m *Mounted) unmountFolder() error { return m.server.Unmount() }
 
-// detach unmounts a folder that is in use.
-func (m *Mounted) detach() error { return unix.Unmount(m.folder.path, unix.MNT_FORCE) }
+// detachFolder unmounts a folder that is in use.
+func (m *Mounted) detachFolder() error { return unix.Unmount(m.folder.path, unix.MNT_FORCE) }
 
 // Command is the command by which the present user can unmount.
 var Command = "umount"

@@ -317,24 +317,11 @@ func (l *Locator) Get(ctx context.Context, key object.Key) ([]byte, error) {
 
 // Missing implements [object.Reader].
 func (l *Locator) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	_, missing, err := l.FindAll(ctx, keys)
-	return missing, err
-}
-
-// FindAll returns the entries of the objects of keys that are in live packs, and the others. Keys may have any order.
-func (l *Locator) FindAll(ctx context.Context, keys []object.Key) (entries []pack.Entry, missing []object.Key, err error) {
 	found, err := l.locateAny(ctx, keys)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, key := range keys {
-		if e, ok := found[key]; ok {
-			entries = append(entries, e)
-		} else {
-			missing = append(missing, key)
-		}
-	}
-	return entries, missing, nil
+	return slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { _, ok := found[key]; return ok }), nil
 }
 
 // EntriesOf returns the entries of an object in all live packs.

@@ -32,7 +32,8 @@ func TestNames(t *testing.T) {
 	}
 
 	set := token.NewFileSet()
-	for _, pattern := range []string{"../*.go", "../../transfer/*.go", "../../collect/*.go"} {
+	for _, pattern := range []string{"../*.go", "../../transfer/*.go", "../../collect/*.go", "../../exchange/keep.go", "../../exchange/evict.go",
+		"../../exchange/registry/evicted.go", "../../../object/volume/session.go"} {
 		for _, file := range glob(t, pattern) {
 			parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {
@@ -54,9 +55,10 @@ func TestNames(t *testing.T) {
 
 	for _, name := range []string{
 		"RELY_ON_ALL_LIVE", "HEED_FLOOR", "RECHECK_HEAD", "CHECK_TXID", "RESUME_AT_START", "CHECK_KNOWN_HEAD", "STOP_AT_REFS",
+		"KEEP_FROM_LIVE", "KEEP_COVERS_AWAY", "EVICT_KEPT", "RELY_ON_KEPT",
 	} {
 		if !inCode[name] {
-			t.Errorf("%s: no comment in rootlog or transfer names the rule", name)
+			t.Errorf("%s: no comment of the code names the rule", name)
 		}
 	}
 }

@@ -354,7 +354,7 @@ func runKeyRemove(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 	if err != nil {
 		return err
 	}
-	env.PrintOutcome(`%s can read nothing that is written from now on; older content it can read, and may have copied
+	env.PrintOutcome(`%s cannot read later content, except files that a push under way still sends; older content it can read, and may have copied
 left to do:
   withdraw its credentials for the store
   'kist remote gc --rekey %[2]s' encrypts older content with the new key

@@ -77,11 +77,12 @@ func valueOf(variables []string, name string) string {
 	return ""
 }
 
-// here runs kist in the process of the test, where it retries without waiting.
+// here runs kist in the process of the test, where it retries without waiting unless the shell is
+// patient.
 func (s *shell) here(args ...string) outcome {
 	s.Helper()
 	other := *s
-	other.apart, other.hasty = false, true
+	other.apart, other.hasty = false, !s.patient
 	return other.run(args...)
 }
 

@@ -91,6 +91,7 @@ type shell struct {
 	env     []string // variables beside the ones of every test
 	apart   bool     // whether each command is a process
 	hasty   bool     // whether commands in the process of the test retry without waiting
+	patient bool     // whether here waits, too: a loaded server needs time
 	owners  []int    // users whose repositories these commands trust; nil: the user of the test
 }
 

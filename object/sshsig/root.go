@@ -24,7 +24,10 @@ func (e *ResultError) Error() string {
 	if e.Err == nil {
 		return "no signature"
 	}
-	return fmt.Sprintf("signature %s: %v", e.Status, e.Err)
+	if e.Fingerprint == "" {
+		return fmt.Sprintf("signature %s: %v", e.Status, e.Err)
+	}
+	return fmt.Sprintf("signature %s, key %s: %v", e.Status, e.Fingerprint, e.Err)
 }
 
 // Unwrap returns the reason.

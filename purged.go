@@ -34,7 +34,7 @@ func contentsOf(r *Repository, objects object.Reader) *contents {
 // writes to it.
 func (r *Repository) Unpurged(rw object.ReadWriter) object.ReadWriter {
 	return struct {
-		object.Lender
+		object.BriefReader
 		object.Writer
 	}{contentsOf(r, rw), rw}
 }
@@ -71,12 +71,12 @@ func (c *contents) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return data, c.explainMissing(key, err)
 }
 
-// Lend implements [object.Lender].
-func (c *contents) Lend(ctx context.Context, key object.Key, use func([]byte) error) error {
+// GetBriefly implements [object.BriefReader].
+func (c *contents) GetBriefly(ctx context.Context, key object.Key, use func([]byte) error) error {
 	if err := c.check(key); err != nil {
 		return err
 	}
-	return c.explainMissing(key, object.Lend(ctx, c.Reader, key, use))
+	return c.explainMissing(key, object.GetBriefly(ctx, c.Reader, key, use))
 }
 
 // Prefetch implements [object.Prefetcher]. It brings no purged objects.

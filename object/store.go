@@ -18,20 +18,20 @@ type Reader interface {
 	Missing(ctx context.Context, keys []Key) ([]Key, error)
 }
 
-// Lender is a [Reader] that can lend an object's bytes, without a new slice for each.
-type Lender interface {
+// BriefReader is a [Reader] that can show an object's bytes briefly, without a new slice for each.
+type BriefReader interface {
 	Reader
 
-	// Lend calls use with an object's bytes, verified as by Get, and returns the
+	// GetBriefly calls use with an object's bytes, verified as by Get, and returns the
 	// error of use. Use must not keep or change the bytes. If they cannot be read,
-	// Lend does not call use, and its error is that of Get.
-	Lend(ctx context.Context, key Key, use func(data []byte) error) error
+	// GetBriefly does not call use, and its error is that of Get.
+	GetBriefly(ctx context.Context, key Key, use func(data []byte) error) error
 }
 
-// Lend calls use with an object's bytes. If r is a [Lender] it lends them.
-func Lend(ctx context.Context, r Reader, key Key, use func(data []byte) error) error {
-	if l, ok := r.(Lender); ok {
-		return l.Lend(ctx, key, use)
+// GetBriefly calls use with an object's bytes. If r is a [BriefReader], no slice is made for them.
+func GetBriefly(ctx context.Context, r Reader, key Key, use func(data []byte) error) error {
+	if l, ok := r.(BriefReader); ok {
+		return l.GetBriefly(ctx, key, use)
 	}
 	data, err := r.Get(ctx, key)
 	if err != nil {

@@ -76,8 +76,8 @@ func (c *Cache) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return bytes.Clone(data), err
 }
 
-// Lend implements [object.Lender]. It does not copy the object.
-func (c *Cache) Lend(ctx context.Context, key object.Key, use func(data []byte) error) error {
+// GetBriefly implements [object.BriefReader]. It does not copy the object.
+func (c *Cache) GetBriefly(ctx context.Context, key object.Key, use func(data []byte) error) error {
 	data, err := c.Shared(ctx, key)
 	if err != nil {
 		return err
@@ -250,8 +250,8 @@ func (c *Cache) endRead(key object.Key, r *read) {
 func cost(data []byte) int64 { return int64(cap(data)) + overhead }
 
 var (
-	_ object.Lender     = (*Cache)(nil)
-	_ object.Prefetcher = (*Cache)(nil)
-	_ object.LossKeeper = (*Cache)(nil)
-	_ object.Lenient    = (*Cache)(nil)
+	_ object.BriefReader = (*Cache)(nil)
+	_ object.Prefetcher  = (*Cache)(nil)
+	_ object.LossKeeper  = (*Cache)(nil)
+	_ object.Lenient     = (*Cache)(nil)
 )

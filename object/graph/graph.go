@@ -18,7 +18,7 @@ func Links(ctx context.Context, r object.Reader, key object.Key) (links []object
 	if !key.Kind.IsNode() {
 		return nil, nil
 	}
-	err = object.Lend(ctx, r, key, func(data []byte) error {
+	err = object.GetBriefly(ctx, r, key, func(data []byte) error {
 		links, err = object.Links(key.Kind, data)
 		if err != nil && !errors.Is(err, object.ErrNewerFormat) {
 			return &object.CorruptError{Key: key, Err: err}

@@ -179,14 +179,14 @@ func tryDamaged(repo, dir string, heal bool) error {
 			return fmt.Errorf("get %s: error %v, want a CorruptError with its key", key, err)
 		}
 
-		lent := s.Lend(ctx, key, func(data []byte) error {
+		brief := s.GetBriefly(ctx, key, func(data []byte) error {
 			if !bytes.Equal(data, want) {
-				return fmt.Errorf("lend %s: wrong bytes", key)
+				return fmt.Errorf("read %s briefly: wrong bytes", key)
 			}
 			return nil
 		})
-		if (lent == nil) != (err == nil) || lent != nil && (!errors.As(lent, &damage) || damage.Key != key) {
-			return fmt.Errorf("lend %s: error %v, but get: %v", key, lent, err)
+		if (brief == nil) != (err == nil) || brief != nil && (!errors.As(brief, &damage) || damage.Key != key) {
+			return fmt.Errorf("read %s briefly: error %v, but get: %v", key, brief, err)
 		}
 		if missing, err := s.Missing(ctx, []object.Key{key}); err == nil && len(missing) > 0 || err != nil && !errors.Is(err, object.ErrCorrupt) {
 			return fmt.Errorf("missing of %s: %v, %v", key, missing, err)

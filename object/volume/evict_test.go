@@ -124,7 +124,7 @@ func TestEvict(t *testing.T) {
 	for series := range 3 {
 		f.fetched = 0
 		wantSeries(t, s, series, 0, 20)
-		if f.fetched != 4 { // four chunks, read; and lent from memory
+		if f.fetched != 4 { // four chunks, read; and read again from memory
 			t.Errorf("%d fetches, want 4", f.fetched)
 		}
 		wantSeries(t, other, series, 0, 20)

@@ -88,7 +88,7 @@ func putSeries(t testing.TB, w object.Writer, series, from, end int) {
 	}
 }
 
-// wantSeries checks that Get and Lend return objects [from, end) of a series.
+// wantSeries checks that Get and GetBriefly return objects [from, end) of a series.
 func wantSeries(t testing.TB, r object.Reader, series, from, end int) {
 	t.Helper()
 	for i := from; i < end; i++ {
@@ -96,14 +96,14 @@ func wantSeries(t testing.TB, r object.Reader, series, from, end int) {
 		if got, err := r.Get(context.Background(), key); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("get object %d/%d: %d bytes, %v; want the %d bytes of the sample", series, i, len(got), err, len(data))
 		}
-		err := object.Lend(context.Background(), r, key, func(got []byte) error {
+		err := object.GetBriefly(context.Background(), r, key, func(got []byte) error {
 			if !bytes.Equal(got, data) {
 				return fmt.Errorf("%d wrong bytes", len(got))
 			}
 			return nil
 		})
 		if err != nil {
-			t.Fatalf("lend object %d/%d: %v", series, i, err)
+			t.Fatalf("read object %d/%d: %v", series, i, err)
 		}
 	}
 }

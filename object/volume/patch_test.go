@@ -81,20 +81,20 @@ func chainOf(t testing.TB, series, last int) []stored {
 	return list
 }
 
-// wantVersions checks that Get, Lend and GetStored return the objects.
+// wantVersions checks that Get, GetBriefly and GetStored return the objects.
 func wantVersions(t testing.TB, s *Store, list ...stored) {
 	t.Helper()
 	for i, o := range list {
 		if got, err := s.Get(t.Context(), o.key); err != nil || !bytes.Equal(got, o.data) {
 			t.Errorf("get object %d: %d bytes, %v; want the %d bytes of the version", i, len(got), err, len(o.data))
 		}
-		if err := s.Lend(t.Context(), o.key, func(got []byte) error {
+		if err := s.GetBriefly(t.Context(), o.key, func(got []byte) error {
 			if !bytes.Equal(got, o.data) {
 				return errors.New("wrong bytes")
 			}
 			return nil
 		}); err != nil {
-			t.Errorf("lend object %d: %v", i, err)
+			t.Errorf("read object %d: %v", i, err)
 		}
 		value, raw, err := s.GetStored(t.Context(), o.key, nil)
 		if err == nil {

@@ -41,7 +41,7 @@ type Store struct {
 	o     Options
 	frame *frame.Encoder
 	bases *frame.BaseCache[basePlace]
-	lent  readBefore
+	readBefore
 	files *files
 
 	fetched fetched

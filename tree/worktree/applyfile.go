@@ -150,7 +150,7 @@ func (w *applyWorker) writeFile(ctx context.Context, at tempFile, i int) (file, 
 		return w.writeSmall(at, e, e.Inline)
 	case e.Content.Kind != object.KindManifest:
 		var f file
-		err := object.Lend(ctx, w.r, e.Content, func(data []byte) (err error) {
+		err := object.GetBriefly(ctx, w.r, e.Content, func(data []byte) (err error) {
 			f, err = w.writeSmall(at, e, data)
 			return err
 		})
@@ -315,7 +315,7 @@ func chunksAhead(ctx context.Context, r object.Reader, e *object.Entry) iter.Seq
 
 func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) error {
 	key := object.Key{Kind: object.KindChunk, ID: c.ID}
-	return object.Lend(ctx, w.r, key, func(data []byte) error {
+	return object.GetBriefly(ctx, w.r, key, func(data []byte) error {
 		if len(data) != int(c.Size) {
 			return &object.CorruptError{Key: key, Err: fmt.Errorf("%d bytes, want %d as in the manifest", len(data), c.Size)}
 		}

@@ -290,8 +290,8 @@ func (r cachedReader) Get(ctx context.Context, key object.Key) (data []byte, err
 	return bytes.Clone(data), err
 }
 
-// Lend implements [object.Lender].
-func (r cachedReader) Lend(ctx context.Context, key object.Key, use func([]byte) error) error {
+// GetBriefly implements [object.BriefReader].
+func (r cachedReader) GetBriefly(ctx context.Context, key object.Key, use func([]byte) error) error {
 	data, err := r.Shared(ctx, key)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
-// indexed lends the index of history, which the server keeps. The first use may take long,
+// indexed returns the index of history, which the server keeps. The first use may take long,
 // so that it goes on in the background when its page waits no longer.
 type indexed struct {
 	site  *serve.Site

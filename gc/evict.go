@@ -16,10 +16,14 @@ const (
 	manyEvicted  = 16
 )
 
+// evictBatch is the number of chunks for which [Evict] asks at once.
+const evictBatch = 1 << 16
+
 // EvictOptions configure [Evict].
 type EvictOptions struct {
-	// Kept reports whether remotes keep a chunk, so that the store need not.
-	Kept func(ctx context.Context, chunk object.Key) (bool, error)
+	// FindKept returns those of the chunks, in their order, that remotes keep, so that the store need
+	// not. It gets at most evictBatch.
+	FindKept func(ctx context.Context, chunks []object.Key) ([]object.Key, error)
 
 	// Volumes are the names of the volumes to look at; nil: all.
 	Volumes []string
@@ -56,9 +60,12 @@ func Evict(ctx context.Context, store *volume.Store, o EvictOptions) (EvictStats
 	e := &evictor{EvictOptions: o, sweep: sweep, taken: map[int]keys.Set{}}
 	volumes, merge := e.chooseVolumes()
 	for _, i := range volumes {
-		if err := e.takeFrom(ctx, i); err != nil {
+		if err := e.addFrom(ctx, i); err != nil {
 			return EvictStats{}, err
 		}
+	}
+	if err := e.takeBatch(ctx); err != nil {
+		return EvictStats{}, err
 	}
 	if o.DryRun {
 		return e.stats, nil
@@ -80,6 +87,16 @@ type evictor struct {
 	sweep *volume.Sweep
 	taken map[int]keys.Set // the chunks to evict, by the number of their volume
 	stats EvictStats
+
+	batch      []candidate // chunks that remotes may keep
+	batchBytes int64
+}
+
+// candidate is a chunk in a volume.
+type candidate struct {
+	volume, index int
+	key           object.Key
+	stored        uint32
 }
 
 // chooseVolumes returns the volumes to look at, the oldest first, and those to merge.
@@ -112,35 +129,58 @@ func (e *evictor) chooseVolumes() (volumes []int, merge map[int]bool) {
 	return volumes, merge
 }
 
-// takeFrom chooses the chunks of a volume that remotes keep, unless enough are chosen.
-func (e *evictor) takeFrom(ctx context.Context, i int) error {
-	v := e.sweep.Volume(i)
-	if v.Evicted || e.Excess > 0 && e.stats.Bytes >= e.Excess {
+// isEnough reports whether the chosen chunks, and so many more bytes, are as many as wanted.
+func (e *evictor) isEnough(more int64) bool { return e.Excess > 0 && e.stats.Bytes+more >= e.Excess }
+
+// addFrom adds the chunks of a volume to the batch, until enough are chosen.
+func (e *evictor) addFrom(ctx context.Context, i int) error {
+	if e.sweep.Volume(i).Evicted {
 		return nil
 	}
 	for rec, err := range e.sweep.Keys(i, object.KindChunk) {
-		kept := false
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			kept, err = e.Kept(ctx, rec.Key)
+		if err == nil && (len(e.batch) == evictBatch || e.isEnough(e.batchBytes)) {
+			err = e.takeBatch(ctx)
 		}
 		if err != nil {
 			return err
 		}
-		if !kept {
+		if e.isEnough(0) {
+			return nil
+		}
+		e.batch = append(e.batch, candidate{i, rec.Index, rec.Key, rec.Stored})
+		e.batchBytes += int64(rec.Stored)
+	}
+	return nil
+}
+
+// takeBatch chooses the chunks of the batch that remotes keep.
+func (e *evictor) takeBatch(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || len(e.batch) == 0 {
+		return err
+	}
+	chunks := make([]object.Key, len(e.batch))
+	for i, c := range e.batch {
+		chunks[i] = c.key
+	}
+	kept, err := e.FindKept(ctx, chunks)
+	if err != nil {
+		return err
+	}
+	for _, c := range e.batch {
+		if len(kept) == 0 || kept[0] != c.key {
 			continue
 		}
-		if e.taken[i] == nil {
-			e.taken[i] = keys.NewSet(v.Objects)
+		kept = kept[1:]
+		if e.taken[c.volume] == nil {
+			e.taken[c.volume] = keys.NewSet(e.sweep.Volume(c.volume).Objects)
 		}
-		e.taken[i].Add(rec.Index)
+		e.taken[c.volume].Add(c.index)
 		e.stats.Chunks++
-		e.stats.Bytes += int64(rec.Stored)
-		if e.Progress != nil {
-			e.Progress(e.stats.Bytes)
-		}
+		e.stats.Bytes += int64(c.stored)
+	}
+	e.batch, e.batchBytes = e.batch[:0], 0
+	if e.Progress != nil {
+		e.Progress(e.stats.Bytes)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/kist-vcs/kist"
@@ -94,7 +95,7 @@ func Evict(ctx context.Context, r *kist.Repository, o EvictOptions) (*EvictResul
 	}
 
 	local := gc.EvictOptions{
-		Kept: e.mayGive, Volumes: o.Volumes, MergeAfter: o.MergeAfter, Before: o.Before, DryRun: o.DryRun, Progress: o.Progress,
+		FindKept: e.findGivable, Volumes: o.Volumes, MergeAfter: o.MergeAfter, Before: o.Before, DryRun: o.DryRun, Progress: o.Progress,
 	}
 	if o.Limit > 0 {
 		local.Excess = before - o.Limit
@@ -258,42 +259,65 @@ func newProof(ctx context.Context, k *keeper, verify bool) (*proof, error) {
 	return p, nil
 }
 
-// keeps reports whether the remote keeps a chunk.
-func (p *proof) keeps(ctx context.Context, chunk object.Key) (bool, error) {
-	reached, err := p.reach.Has(chunk)
-	if !reached || err != nil {
-		return false, err
+// findKept returns those of the chunks, in their order, that the remote keeps.
+func (p *proof) findKept(ctx context.Context, chunks []object.Key) ([]object.Key, error) {
+	chunks, err := filterReached(chunks, p.reach, true)
+	if err != nil {
+		return nil, err
 	}
-	unkept, err := p.reader.FindUnkept(ctx, []object.Key{chunk})
-	if len(unkept) > 0 || err != nil || !p.verify {
-		return len(unkept) == 0, err
+	unkept, err := p.reader.FindUnkept(ctx, chunks)
+	if err != nil {
+		return nil, err
 	}
-	_, err = p.reader.Get(ctx, chunk)
-	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
-		return false, nil
+	lacks := make(map[object.Key]bool, len(unkept))
+	for _, key := range unkept {
+		lacks[key] = true
 	}
-	return err == nil, err
+	chunks = slices.DeleteFunc(chunks, func(key object.Key) bool { return lacks[key] })
+	if !p.verify {
+		return chunks, nil
+	}
+
+	var mu sync.Mutex // guards intact
+	intact := make(map[object.Key]bool, len(chunks))
+	err = p.reader.GetAll(ctx, chunks, func(key object.Key, _ []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		intact[key] = true
+		return nil
+	})
+	return slices.DeleteFunc(chunks, func(key object.Key) bool { return !intact[key] }), err
 }
 
-// mayGive reports whether a chunk may be given away.
-func (e *evictor) mayGive(ctx context.Context, chunk object.Key) (bool, error) {
-	for _, selected := range []struct {
-		reach *gc.Reach
-		want  bool
-	}{{e.below, true}, {e.held, false}} {
-		if selected.reach == nil {
-			continue
+// filterReached returns those of the chunks, in their order, for which reach.Has is want.
+func filterReached(chunks []object.Key, reach *gc.Reach, want bool) (kept []object.Key, err error) {
+	for _, chunk := range chunks {
+		has, err := reach.Has(chunk)
+		if err != nil {
+			return nil, err
 		}
-		if has, err := selected.reach.Has(chunk); has != selected.want || err != nil {
-			return false, err
+		if has == want {
+			kept = append(kept, chunk)
 		}
+	}
+	return kept, nil
+}
+
+// findGivable returns those of the chunks, in their order, that may be given away.
+func (e *evictor) findGivable(ctx context.Context, chunks []object.Key) (givable []object.Key, err error) {
+	if e.below != nil {
+		chunks, err = filterReached(chunks, e.below, true)
+	}
+	if e.held != nil && err == nil {
+		chunks, err = filterReached(chunks, e.held, false)
 	}
 	for _, p := range e.proofs {
-		if kept, err := p.keeps(ctx, chunk); !kept || err != nil {
-			return false, err
+		if err != nil {
+			break
 		}
+		chunks, err = p.findKept(ctx, chunks)
 	}
-	return true, nil
+	return chunks, err
 }
 
 // LocalLimit returns the settings local.limit, in bytes, and local.copies. 0: it is not set.

@@ -38,7 +38,7 @@ var formats = []struct {
 	newest  int
 	version func(head []byte) int // 0: not a file of this format
 }{
-	{"index", "index", 1, byteAfter("kistidx\n", 1)},
+	{"index", "index", 2, byteAfter("kistidx\n", 1)},
 	{"volumes", "volumes/*/SEAL", 1, textVersion("kist volume %d\n")},
 	{"key indexes", "volumes/*/KEYS", 1, byteAfter("kistkeys", 0)},
 	{"records", "records", 1, textVersion("kist records %d\n")},

@@ -10,8 +10,10 @@ import (
 
 // The numbers of the format. See docs/format/index.md.
 const (
-	version = 1
-	magic   = "kistidx\n"
+	versionFull   = 1 // no directory is left out
+	versionSparse = 2 // some are
+
+	magic = "kistidx\n"
 
 	headerSize   = 16
 	blockCut     = 64 << 10 // bytes of payload at which a block ends
@@ -36,32 +38,33 @@ var (
 	errBlock     = errors.New("block of a wrong size")
 	errCanonical = errors.New("not in canonical form")
 	errCounts    = errors.New("counts do not match")
+	errVersion   = errors.New("version does not fit the content")
 )
 
 // appendHeader appends the header. Its form is the same in every version.
-func appendHeader(dst []byte, kind byte) []byte {
+func appendHeader(dst []byte, kind, version byte) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
 	dst = append(dst, kind, version, 0, 0)
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// checkHeader checks a header and returns its checksum.
-func checkHeader(b []byte, kind byte) (uint32, error) {
-	sum := binary.LittleEndian.Uint32(b[12:])
+// checkHeader checks a header and returns its checksum and version.
+func checkHeader(b []byte, kind byte) (sum uint32, version byte, err error) {
+	sum, version = binary.LittleEndian.Uint32(b[12:]), b[9]
 	switch {
 	case string(b[:8]) != magic:
-		return 0, errMagic
+		return 0, 0, errMagic
 	case crc32.Checksum(b[:12], castagnoli) != sum:
-		return 0, errChecksum
+		return 0, 0, errChecksum
 	case b[8] != kind:
-		return 0, errMagic
-	case b[9] > version:
-		return 0, &VersionError{Version: int(b[9])}
-	case b[9] != version || b[10] != 0 || b[11] != 0:
-		return 0, errCanonical
+		return 0, 0, errMagic
+	case version > versionSparse:
+		return 0, 0, &VersionError{Version: int(version)}
+	case version < versionFull || b[10] != 0 || b[11] != 0:
+		return 0, 0, errCanonical
 	}
-	return sum, nil
+	return sum, version, nil
 }
 
 // blockSum returns the checksum of a block. It covers the checksum of the block before,
@@ -88,9 +91,9 @@ type blockWriter struct {
 }
 
 // newBlockWriter writes the header of a file.
-func newBlockWriter(w io.Writer, kind byte) *blockWriter {
+func newBlockWriter(w io.Writer, kind, version byte) *blockWriter {
 	b := &blockWriter{w: w, limit: math.MaxUint64, buf: make([]byte, 0, blockCut+8<<10)}
-	b.buf = appendHeader(b.buf, kind)
+	b.buf = appendHeader(b.buf, kind, version)
 	b.sum = binary.LittleEndian.Uint32(b.buf[12:])
 	b.writeBuffer()
 	return b
@@ -141,6 +144,7 @@ type blockReader struct {
 	sum  uint32 // of the block before
 	next [8]byte
 	fieldReader
+	version byte // of the file
 }
 
 // newBlockReader reads the header of a file.
@@ -151,7 +155,7 @@ func newBlockReader(r io.Reader, kind byte) (*blockReader, error) {
 		return nil, err
 	}
 	var err error
-	if b.sum, err = checkHeader(head, kind); err != nil {
+	if b.sum, b.version, err = checkHeader(head, kind); err != nil {
 		return nil, err
 	}
 	copy(b.next[:], head[headerSize:])

@@ -155,12 +155,12 @@ func TestNewerVersion(t *testing.T) {
 	for _, file := range []string{base, head} {
 		data, err := os.ReadFile(file)
 		must(t, err)
-		data[9] = 2
+		data[9] = 3
 		binary.LittleEndian.PutUint32(data[12:], crc32.Checksum(data[:12], castagnoli))
 		must(t, os.WriteFile(file, data, 0o600))
 		_, err = Load(dir)
 		var newer *VersionError
-		if !errors.As(err, &newer) || !errors.Is(err, object.ErrNewerFormat) || errors.Is(err, object.ErrCorrupt) || newer.File != file || newer.Version != 2 {
+		if !errors.As(err, &newer) || !errors.Is(err, object.ErrNewerFormat) || errors.Is(err, object.ErrCorrupt) || newer.File != file || newer.Version != 3 {
 			t.Errorf("Load: error %v, want a VersionError for %s", err, file)
 		}
 		if err := Update(ctx, dir, func(x *Index) error { return nil }); !errors.As(err, &newer) {

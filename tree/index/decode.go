@@ -107,6 +107,12 @@ func (r *decoder) readDir() error {
 	if err != nil {
 		return err
 	}
+	if leftOut := rec.flags&flagLeftOut != 0; fresh && leftOut {
+		d.leftOut = true
+		r.x.leftOut++
+	} else if leftOut != d.leftOut {
+		return fmt.Errorf("directory %q: %w", d.Path(), errCanonical)
+	}
 	d.mode, d.mtime, d.meta = rec.mode, rec.mtime, rec.meta
 	d.tree, d.dirty = rec.tree, !r.base
 	r.touched = append(r.touched, d)

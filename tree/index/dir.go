@@ -23,6 +23,7 @@ type Dir struct {
 	mode    uint16
 	mtime   object.Time // only with metadata
 	meta    string      // the encoded metadata and attributes; "": none
+	leftOut bool        // only the tree is known here, see [Dir.LeftOut]
 
 	// The difference from the base file.
 	dirty   bool                // there is one, here or below
@@ -179,7 +180,11 @@ func (x *Index) SetLost(path string, e object.Entry) error {
 	if err := x.SetDir(path, e); err != nil {
 		return err
 	}
-	x.setLost(x.Dir(path), tree.Info{ID: e.Content.ID, Files: e.Files, Bytes: e.Size})
+	d := x.Dir(path)
+	if d.leftOut {
+		d = reopen(x, d)
+	}
+	x.setLost(d, tree.Info{ID: e.Content.ID, Files: e.Files, Bytes: e.Size})
 	return nil
 }
 
@@ -198,7 +203,7 @@ func (x *Index) setLost(d *Dir, t tree.Info) {
 // Lost reports whether the directory is one of unknown content, see
 // [Index.SetLost].
 func (d *Dir) Lost() bool {
-	return d.entries.n == 0 && len(d.subs) == 0 && !d.tree.ID.IsZero() && d.tree.ID != emptyTree
+	return !d.leftOut && d.entries.n == 0 && len(d.subs) == 0 && !d.tree.ID.IsZero() && d.tree.ID != emptyTree
 }
 
 // LostDirs yields the lost directories.

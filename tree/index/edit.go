@@ -17,13 +17,16 @@ import (
 // their names. Known trees are kept if e changes nothing but stat data.
 //
 // If no tree could hold the path or the entry, Set changes nothing and returns a
-// [*tree.PathError].
+// [*tree.PathError]. In a directory that is left out, the error is a [*LeftOutError].
 func (x *Index) Set(path string, e Entry) error {
 	if err := tree.CheckPath(path); err != nil {
 		return err
 	}
 	if err := checkEntry(&e); err != nil {
 		return &tree.PathError{Path: path, Err: err}
+	}
+	if err := checkNotLeftOut(x, path); err != nil {
+		return err
 	}
 	x.changed = x.clearBelow(path) || x.changed
 	dir, name := tree.Split(path)
@@ -84,6 +87,9 @@ func (x *Index) SetStat(path string, st Stat) bool {
 // and skipped paths stay. The error is a [*tree.PathError]; it matches [fs.ErrNotExist] if
 // there is nothing at path.
 func (x *Index) SetAttrs(path string, attrs map[string]string) error {
+	if err := checkNotLeftOut(x, path); err != nil {
+		return err
+	}
 	dir, name := tree.Split(path)
 	d := x.Dir(dir)
 	var e *Entry
@@ -130,6 +136,9 @@ func (x *Index) SetDir(path string, properties object.Entry) error {
 
 	if path != "" {
 		if err := tree.CheckPath(path); err != nil {
+			return err
+		}
+		if err := checkNotLeftOut(x, path); err != nil {
 			return err
 		}
 		x.changed = x.clearAt(path) || x.changed
@@ -219,6 +228,9 @@ func (x *Index) cutSub(d *Dir, i int) {
 	for s := range sub.recorded(true) {
 		x.dirs--
 		x.entries -= s.entries.n
+		if s.leftOut {
+			x.leftOut--
+		}
 	}
 
 	if d.inBase && sub.inBase && !x.fold {
@@ -269,6 +281,9 @@ func (x *Index) makeSub(d *Dir, name string) *Dir {
 func (x *Index) Move(from, to string) error {
 	for _, path := range []string{from, to} {
 		if err := tree.CheckPath(path); err != nil {
+			return err
+		}
+		if err := checkNotLeftOut(x, path); err != nil {
 			return err
 		}
 	}
@@ -333,6 +348,9 @@ func (x *Index) attachDir(path string, sub *Dir) {
 		s.dirty, s.inBase, s.edits, s.removed = true, false, nil, nil
 		x.dirs++
 		x.entries += s.entries.n
+		if s.leftOut {
+			x.leftOut++
+		}
 	}
 
 	d.subs = slices.Insert(d.subs, i, sub)

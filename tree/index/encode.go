@@ -16,6 +16,7 @@ const (
 	flagFresh      = 1 << 0 // the record has the full directory, and not the difference from the base
 	flagTree       = 1 << 1 // the record has the known tree
 	flagProperties = 1 << 2 // the record has mtime and metadata
+	flagLeftOut    = 1 << 3 // the directory is left out: it has a tree and nothing else
 )
 
 // recordCounts are the totals of the directory records of a file. A reader allocates by them.
@@ -27,7 +28,7 @@ type recordCounts struct {
 
 // writeBase writes all directories as a base file.
 func (x *Index) writeBase(w io.Writer) (size uint64, sum uint32, err error) {
-	b := newBlockWriter(w, kindBase)
+	b := newBlockWriter(w, kindBase, versionOf(x))
 	b.writeCounts(x.root.countRecords(true))
 	b.endRecord()
 	b.writeDirs(x.root, true)
@@ -38,7 +39,7 @@ func (x *Index) writeBase(w io.Writer) (size uint64, sum uint32, err error) {
 // It returns errHeadFull if the difference takes more than limit bytes.
 func (x *Index) writeHead(w io.Writer, limit uint64) error {
 	base := x.file.base
-	b := newBlockWriter(w, kindHead)
+	b := newBlockWriter(w, kindHead, versionOf(x))
 	b.buf = append(b.buf, base.id[:]...)
 	b.buf = binary.AppendUvarint(b.buf, base.size)
 	b.buf = binary.LittleEndian.AppendUint32(b.buf, base.sum)
@@ -148,6 +149,9 @@ func (b *blockWriter) writeDirHead(d *Dir, flags byte, subs int) {
 	if d.meta != "" {
 		flags |= flagProperties
 	}
+	if d.leftOut {
+		flags |= flagLeftOut
+	}
 	b.buf = appendName(append(b.buf, flags), d.name)
 	b.buf = binary.LittleEndian.AppendUint16(b.buf, d.mode)
 	if d.meta != "" {
@@ -230,7 +234,10 @@ func (f *fieldReader) dirRecord(a *arena) (d dirRecord, err error) {
 		d.removed = f.uvarint()
 	}
 	d.entries = f.uvarint()
-	if f.bad || d.flags&^(flagFresh|flagTree|flagProperties) != 0 || d.mode&^0o7777 != 0 {
+	if f.bad || d.flags&^(flagFresh|flagTree|flagProperties|flagLeftOut) != 0 || d.mode&^0o7777 != 0 {
+		return d, errCanonical
+	}
+	if d.flags&flagLeftOut != 0 && (d.flags&flagTree == 0 || len(d.name) == 0 || d.subs+d.removed+d.entries != 0) {
 		return d, errCanonical
 	}
 	return d, nil

@@ -20,9 +20,9 @@ func payload(t testing.TB, file []byte) (all []byte) {
 }
 
 // seal makes a file of one block.
-func seal(kind byte, payload []byte) []byte {
+func seal(kind, version byte, payload []byte) []byte {
 	var b bytes.Buffer
-	w := newBlockWriter(&b, kind)
+	w := newBlockWriter(&b, kind, version)
 	w.buf = append(w.buf, payload...)
 	w.close()
 	return b.Bytes()
@@ -46,20 +46,25 @@ func FuzzLoadHead(f *testing.F) {
 	must(f, alone.SetDir("b", object.Entry{Mode: 0o700, Attrs: map[string]string{"k": "v"}}))
 	must(f, alone.SetDir("a", object.Entry{Mode: 0o700, MTime: object.Time{Sec: 1}, Meta: &object.Metadata{Owner: "ada"}}))
 	f.Add(payload(f, encodeHead(f, alone)))
+	must(f, SetLeftOut(alone, "a/out", folderEntry(1)))
+	must(f, SetLeftOut(alone, "out", object.Entry{Mode: 0o700, Attrs: map[string]string{"k": "v"}, Content: folderEntry(2).Content}))
+	f.Add(payload(f, encodeHead(f, alone)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		readHead(data, nil)
-		head := seal(kindHead, data)
-		x, err := readHead(head, func(baseRef) (*Index, error) {
-			x, _, err := readBase(bytes.NewReader(base), uint64(len(base)))
-			return x, err
-		})
-		if err != nil {
-			return
-		}
-		check(t, x)
+		for _, version := range []byte{versionFull, versionSparse} {
+			head := seal(kindHead, version, data)
+			x, err := readHead(head, func(baseRef) (*Index, error) {
+				x, _, err := readBase(bytes.NewReader(base), uint64(len(base)))
+				return x, err
+			})
+			if err != nil {
+				continue
+			}
+			check(t, x)
 
-		if again := encodeHead(t, x); !bytes.Equal(again, head) {
-			t.Fatalf("decoded:\n%x\nencoded:\n%x", data, payload(t, again))
+			if again := encodeHead(t, x); !bytes.Equal(again, head) {
+				t.Fatalf("decoded:\n%x\nencoded:\n%x", data, payload(t, again))
+			}
 		}
 	})
 }
@@ -70,23 +75,32 @@ func FuzzLoadBase(f *testing.F) {
 	base, err := os.ReadFile(baseFile)
 	must(f, err)
 	f.Add(payload(f, base))
+
 	var b bytes.Buffer
 	_, _, err = x.writeBase(&b)
 	must(f, err)
 	f.Add(payload(f, b.Bytes()))
+
+	_, sparse := smallSparse(f)
+	b.Reset()
+	_, _, err = sparse.writeBase(&b)
+	must(f, err)
+	f.Add(payload(f, b.Bytes()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		readBase(bytes.NewReader(data), uint64(len(data)))
-		base := seal(kindBase, data)
-		x, _, err := readBase(bytes.NewReader(base), uint64(len(base)))
-		if err != nil {
-			return
-		}
-		check(t, x)
-		var again bytes.Buffer
-		_, _, err = x.writeBase(&again)
-		must(t, err)
-		if !bytes.Equal(again.Bytes(), base) {
-			t.Fatalf("decoded:\n%x\nencoded:\n%x", data, payload(t, again.Bytes()))
+		for _, version := range []byte{versionFull, versionSparse} {
+			base := seal(kindBase, version, data)
+			x, _, err := readBase(bytes.NewReader(base), uint64(len(base)))
+			if err != nil {
+				continue
+			}
+			check(t, x)
+			var again bytes.Buffer
+			_, _, err = x.writeBase(&again)
+			must(t, err)
+			if !bytes.Equal(again.Bytes(), base) {
+				t.Fatalf("decoded:\n%x\nencoded:\n%x", data, payload(t, again.Bytes()))
+			}
 		}
 	})
 }

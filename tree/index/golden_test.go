@@ -20,6 +20,14 @@ func TestGolden(t *testing.T) {
 	const golden = "testdata/v1"
 	dir, _, _, x := small(t)
 	must(t, os.Remove(filepath.Join(dir, lockName)))
+	compareGolden(t, dir, golden)
+	y, err := Load(golden)
+	must(t, err)
+	same(t, y, x)
+}
+
+// compareGolden compares the files in a folder with those in golden.
+func compareGolden(t *testing.T, dir, golden string) {
 	files, err := os.ReadDir(dir)
 	must(t, err)
 	for _, f := range files {
@@ -35,28 +43,28 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s differs from the golden file", f.Name())
 		}
 	}
-	y, err := Load(golden)
-	must(t, err)
-	same(t, y, x)
 }
 
-// TestFormatPage checks the vector that the format page shows.
+// TestFormatPage checks the vectors that the format page shows.
 func TestFormatPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/format/index.md")
 	must(t, err)
-	block := regexp.MustCompile("(?s)```hex\n(.*?)```").FindSubmatch(page)
-	if block == nil {
-		t.Fatal("the page has no vector")
+	blocks := regexp.MustCompile("(?s)```hex\n(.*?)```").FindAllSubmatch(page, -1)
+	vectors := []*Index{vector(t), sparseVector(t)}
+	if len(blocks) != len(vectors) {
+		t.Fatalf("the page has %d vectors, want %d", len(blocks), len(vectors))
 	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(block[1])) {
-		line, _, _ = strings.Cut(line, "|")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	want, err := hex.DecodeString(digits.String())
-	must(t, err)
-	if got := encodeHead(t, vector(t)); !bytes.Equal(got, want) {
-		t.Errorf("the page has\n%x\nwant\n%x", want, got)
+	for i, block := range blocks {
+		var digits strings.Builder
+		for line := range strings.Lines(string(block[1])) {
+			line, _, _ = strings.Cut(line, "|")
+			digits.WriteString(strings.Join(strings.Fields(line), ""))
+		}
+		want, err := hex.DecodeString(digits.String())
+		must(t, err)
+		if got := encodeHead(t, vectors[i]); !bytes.Equal(got, want) {
+			t.Errorf("the page has\n%x\nwant\n%x", want, got)
+		}
 	}
 }
 
@@ -69,5 +77,14 @@ func vector(t *testing.T) *Index {
 	})
 	set(t, x, "z", Entry{Type: object.TypeSymlink, Mode: 0o777, Data: "a/hi", MTime: object.Time{Sec: -1}})
 	must(t, x.SetSkipped("s", "no"))
+	return x
+}
+
+// sparseVector is the index with a folder that is left out.
+func sparseVector(t *testing.T) *Index {
+	x := New()
+	set(t, x, "f", Entry{Type: object.TypeFile, Mode: 0o644, Size: 3, Data: "hi\n", MTime: object.Time{Sec: 1}})
+	id, _ := object.EmptyTree()
+	must(t, SetLeftOut(x, "d", object.Entry{Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: id}}))
 	return x
 }

@@ -173,7 +173,7 @@ func TestBlocks(t *testing.T) {
 		"all in one":          {len(payload)},
 	} {
 		var b bytes.Buffer
-		w := newBlockWriter(&b, kindBase)
+		w := newBlockWriter(&b, kindBase, versionFull)
 		at := 0
 		for _, end := range ends {
 			w.buf = append(w.buf, payload[at:end]...)

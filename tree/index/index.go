@@ -33,6 +33,7 @@ type Index struct {
 	root    *Dir
 	entries int
 	dirs    int // with the root
+	leftOut int // number of directories that are left out
 	pathNotes
 	arena arena
 
@@ -156,6 +157,7 @@ type fileState struct {
 	head    [sha256.Size]byte // hash of the head's bytes; zero without a head
 	base    baseRef
 	entries int  // number in the base
+	sparse  bool // the base has directories that are left out
 	stale   bool // an update failed and left the index in an undefined state
 }
 
@@ -197,7 +199,7 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("index file %q has format version %d, this program knows up to %d", e.File, e.Version, version)
+	return fmt.Sprintf("index file %q has format version %d, this program knows up to %d", e.File, e.Version, versionSparse)
 }
 
 // Is makes errors.Is(err, object.ErrNewerFormat) true.

@@ -123,6 +123,10 @@ func readBase(r io.Reader, size uint64) (*Index, uint32, error) {
 	if err := d.readRecords(c, size); err != nil {
 		return nil, 0, err
 	}
+	if b.version != versionOf(x) {
+		return nil, 0, errVersion
+	}
+	x.file.sparse = x.leftOut > 0
 	sum, err := b.checkEnd()
 	return x, sum, err
 }
@@ -154,6 +158,9 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 	}
 	if uint64(x.dirs) != h.dirs || uint64(x.entries) != h.entries {
 		return nil, errCounts
+	}
+	if b.version != versionOf(x) {
+		return nil, errVersion
 	}
 
 	if x.conflicts, err = b.conflicts(h.conflicts); err != nil {

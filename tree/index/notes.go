@@ -125,6 +125,9 @@ func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error
 	if err := tree.CheckPath(path); err != nil {
 		return err
 	}
+	if err := checkNotLeftOut(x, path); err != nil {
+		return err
+	}
 	_, name := tree.Split(path)
 	c := Conflict{Path: path, Base: base, Ours: ours, Theirs: theirs}
 	for _, side := range c.sideFields() {
@@ -215,6 +218,9 @@ func (p *pathNotes) putSkipped(s skipped) bool {
 // [*tree.PathError] if no tree could hold the path.
 func SetIntent(x *Index, path string) error {
 	if err := tree.CheckPath(path); err != nil {
+		return err
+	}
+	if err := checkNotLeftOut(x, path); err != nil {
 		return err
 	}
 	x.changed = x.putSkipped(skipped{Path: path}) || x.changed

@@ -56,7 +56,7 @@ func TestReplace(t *testing.T) {
 	if err != nil || x.Len() != 1 || x.Entry("new") == nil {
 		t.Errorf("after Replace: %v, %v", x, err)
 	}
-	newer := appendHeader(nil, kindHead)
+	newer := appendHeader(nil, kindHead, versionSparse)
 	newer[9]++
 
 	newer = binary.LittleEndian.AppendUint32(newer[:12], crc32.Checksum(newer[:12], castagnoli))

@@ -30,21 +30,29 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 //
 // A tree that stands for far too many paths gives an error that matches
 // [tree.ErrTooMany]. After an error the index is partly changed.
+//
+// Of a directory that is left out, it replaces only the known tree.
 func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) error {
+	return ReadTreeIn(ctx, x, r, root, nil)
+}
+
+// readTree is [Index.ReadTree] by t.
+func readTree(ctx context.Context, t treeReader, root object.ID) error {
+	x := t.x
 	x.changed = x.clearBelow("") || x.changed
 	if root.IsZero() {
 		x.clearDir(x.root)
 		return nil
 	}
 
-	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, tree.Info{ID: root}, 0}}}
+	t.todo = []treeDir{{x.root, tree.Info{ID: root}, 0}}
 	for i := 0; i < len(t.todo); i++ {
 		td, known := t.todo[i], len(t.todo)
 		err := t.readDir(ctx, td)
 		switch path := td.d.Path(); {
 		case errors.Is(err, tree.ErrTooMany):
 			return err // it concerns the tree and not one directory
-		case i > 0 && object.PassOver(r, path, td.tree.Key(), err):
+		case i > 0 && object.PassOver(t.r, path, td.tree.Key(), err):
 			t.todo = t.todo[:known]
 			x.setLost(td.d, td.tree)
 		case err != nil:
@@ -85,6 +93,8 @@ type treeReader struct {
 	r     object.Reader
 	limit *tree.Limit
 	todo  []treeDir // a directory comes after the one above it
+
+	leaves func(path string) bool // a new directory at path is left out
 }
 
 // treeDir is a directory, its depth, and the tree to read into it.
@@ -98,6 +108,11 @@ type treeDir struct {
 func (t *treeReader) readDir(ctx context.Context, td treeDir) error {
 	d := td.d
 	if d.tree.ID == td.tree.ID {
+		return nil
+	}
+	if d.leftOut {
+		d.tree = td.tree
+		t.x.markDirty(d)
 		return nil
 	}
 
@@ -146,8 +161,12 @@ func (t *treeReader) putChild(td treeDir, o *object.Entry) error {
 		if lossy || o.Meta == nil && !o.MTime.IsZero() {
 			return errors.New("directory with a time, but no metadata")
 		}
+		known := t.x.dirs
 		sub := t.x.makeSub(td.d, o.Name)
 		setProperties(t.x, sub, o.Mode, o.MTime, meta)
+		if t.x.dirs > known && t.leaves(sub.Path()) {
+			setAsLeftOut(t.x, sub)
+		}
 		t.todo = append(t.todo, treeDir{sub, tree.Info{ID: o.Content.ID, Files: o.Files, Bytes: o.Size}, td.depth + 1})
 		return nil
 	}
@@ -201,7 +220,7 @@ func (x *Index) CopyTrees(from *Index) {
 
 // sameContent reports whether two directories make the same tree.
 func sameContent(a, b *Dir) bool {
-	if b.Lost() {
+	if b.Lost() || a.leftOut || b.leftOut {
 		return false
 	}
 	if a.entries.n != b.entries.n || len(a.subs) != len(b.subs) {
@@ -315,7 +334,7 @@ func (t *treeWriter) writeTrees(ctx context.Context, d *Dir) (tree.Info, error) 
 }
 
 // findUnknown returns the directories whose trees are unknown, or missing in the store.
-// The tree of a lost directory may be missing.
+// The tree of a lost directory may be missing, and so may that of one that is left out.
 func (t *treeWriter) findUnknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	var keys []object.Key
 	for _, d := range dirs {
@@ -337,7 +356,7 @@ func (t *treeWriter) findUnknown(ctx context.Context, dirs []*Dir) ([]*Dir, erro
 
 	var unknown []*Dir
 	for _, d := range dirs {
-		if d.tree.ID.IsZero() || gone[d.tree.Key()] && !d.Lost() {
+		if d.tree.ID.IsZero() || gone[d.tree.Key()] && !d.Lost() && !d.leftOut {
 			unknown = append(unknown, d)
 		}
 	}

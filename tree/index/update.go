@@ -118,6 +118,7 @@ type writeFunc func(dir, temp string, write func(io.Writer) (name string, err er
 func (x *Index) save(kistDir string, write writeFunc) error {
 	var head bytes.Buffer
 	err := errHeadFull
+	x.fold = x.fold || x.file.sparse && x.leftOut == 0 // so that all files have the version of a full index
 	if !x.fold {
 		err = x.writeHead(&head, x.file.maxHead())
 	}
@@ -159,7 +160,7 @@ func (x *Index) saveBase(kistDir string) error {
 	if err != nil {
 		return err
 	}
-	x.file.base, x.file.entries = base, x.entries
+	x.file.base, x.file.entries, x.file.sparse = base, x.entries, x.leftOut > 0
 	x.tracked, x.fold = 0, false
 	for d := range x.root.recorded(true) {
 		d.dirty, d.inBase, d.edits, d.removed = false, true, nil, nil

@@ -47,7 +47,7 @@ var layers = [][]string{
 	{"tree/work/checkout", "tree/work/stage", "tree/views", "tree/look/versions", "tree/look/compare"},
 	{"tree/work/operation"},
 	{"."},
-	{"tree/worktree", "remote/transfer", "remote/collect", "remote/transfertest"},
+	{"tree/worktree", "tree/lent", "remote/transfer", "remote/collect", "remote/transfertest"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/crypt", "remote/keyset", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
@@ -182,7 +182,7 @@ func TestLibrariesDoNotReadTheEnvironment(t *testing.T) {
 }
 
 // inRepository lists the packages that work in .kist and must not follow a symlink there.
-var inRepository = []string{".", "tree/index", "object/volume", "object/volume/ingest", "refs", "refs/record", "remote/rootlog", "remote/transfer", "remote/collect", "tree/look/versions"}
+var inRepository = []string{".", "tree/index", "object/volume", "object/volume/ingest", "refs", "refs/record", "remote/rootlog", "remote/transfer", "remote/collect", "tree/look/versions", "tree/lent"}
 
 // outsideRepository lists the files of these packages that work elsewhere.
 var outsideRepository = []string{"extract.go", "userconfig.go", "object/volume/ingest/space_linux.go"}

@@ -19,7 +19,7 @@ var making = []string{
 // each with the place that it writes to. Only tree/worktree and tree/views write what commits
 // name, and only they have to leave out git's own folders.
 var writers = map[string]string{
-	"object/": "below .kist", "refs/": "below .kist", "gc/": "below .kist", "tree/index/": "below .kist", "tree/look/versions/": "below .kist", "tree/work/pending/": "below .kist",
+	"object/": "below .kist", "refs/": "below .kist", "gc/": "below .kist", "tree/index/": "below .kist", "tree/look/versions/": "below .kist", "tree/lent/": "below .kist", "tree/work/pending/": "below .kist",
 	"remote/": "below .kist, and remotes", "repository.go": "below .kist", "userconfig.go": "the user's configuration",
 
 	"tree/worktree/":               "worktrees: TestGitWriters there",

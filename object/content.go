@@ -179,6 +179,10 @@ func (c *ContentReader) readChunk(chunk ChunkAt) ([]byte, error) {
 	return data, nil
 }
 
+// MinLentFile is the size in bytes of the smallest files of a worktree that are the only local copy of their content. Smaller files
+// take little space, and commands often need their content.
+const MinLentFile = 1 << 20
+
 // FileBatch collects the content of files that are read one after the other, to prefetch it together.
 type FileBatch struct {
 	r    Reader

@@ -108,6 +108,8 @@ var Files = []KnownFiles{
 
 	{Pattern: "versions/changes", Sort: Copy, What: "the index of history", Unproven: "its reader heals it",
 		Cut: "its reader heals it", Absent: "its reader makes it"},
+	{Pattern: "lent", Sort: Copy, What: "files of the worktree that have content which is away", Unproven: "its reader checks the content of the files",
+		Cut: "nothing is lent without it", Absent: "nothing is lent without it"},
 	{Pattern: "views/.state/*.dirty", Sort: Temp, What: "a view that is being changed", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "views/.state/*", Sort: Copy, What: "the states of views", check: checkViews},
 	{Pattern: "views/.pool/**", Sort: Copy, What: "the files of views"},

@@ -15,7 +15,8 @@ import (
 // File is notHere, and Offset and Stored are 0.
 const notHere = 0
 
-// fetchValue returns an evicted object as a stored value. It prefers a copy in another volume.
+// fetchValue returns an evicted object as a stored value. It prefers a copy in another volume, and then one in a file of
+// the worktree. All reads of evicted objects come here, and all but [Store.Prefetch] fetch here.
 func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 	l, err := v.store.lastListing()
 	if err != nil {
@@ -34,6 +35,9 @@ func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 	}
 	data := v.store.fetched.find(rec.Key)
 	if data == nil {
+		data = getLent(v.store, rec.Key)
+	}
+	if data == nil {
 		ctx := context.Background()
 		if data, err = v.store.Elsewhere.Get(ctx, rec.Key); err != nil {
 			return nil, err
@@ -43,6 +47,34 @@ func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 		}
 	}
 	return frame.AppendRaw(nil, data), nil
+}
+
+// LentReader is a [Store.Elsewhere] that finds lent objects in files of the worktree. GetLent returns the bytes of an object,
+// verified by their hash, or nil. HasLent reports whether GetLent probably finds it, without reading it.
+type LentReader interface {
+	GetLent(key object.Key) []byte
+	HasLent(key object.Key) bool
+}
+
+// getLent returns the verified bytes of a lent object, nil if no file has them.
+func getLent(s *Store, key object.Key) []byte {
+	lent, ok := s.Elsewhere.(LentReader)
+	if !ok {
+		return nil
+	}
+	return lent.GetLent(key)
+}
+
+// hasLent reports whether getLent probably finds an object.
+func hasLent(s *Store, key object.Key) bool {
+	lent, ok := s.Elsewhere.(LentReader)
+	return ok && lent.HasLent(key)
+}
+
+// IsAway reports whether an object has only evicted copies.
+func IsAway(s *Store, key object.Key) (bool, error) {
+	l, err := s.lastListing()
+	return err == nil && l.evictedCopies(key) != nil, err
 }
 
 // HasEvicted reports whether objects of the store are only on a remote.

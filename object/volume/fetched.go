@@ -102,7 +102,7 @@ func (s *Store) Prefetch(ctx context.Context, keys []object.Key) {
 	var away []object.Key
 	seen := map[object.Key]bool{}
 	for _, key := range keys {
-		if !seen[key] && l.evictedCopies(key) != nil && s.fetched.find(key) == nil {
+		if !seen[key] && l.evictedCopies(key) != nil && s.fetched.find(key) == nil && !hasLent(s, key) {
 			away = append(away, key)
 		}
 		seen[key] = true

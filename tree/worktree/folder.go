@@ -70,6 +70,7 @@ type folderWriter interface {
 // file is an open regular file.
 type file interface {
 	io.Reader
+	io.ReaderAt
 	io.WriterAt
 	openPath
 	stat() (fileStat, error)

@@ -236,6 +236,21 @@ func (f osFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func (f osFile) ReadAt(p []byte, off int64) (done int, err error) {
+	for done < len(p) {
+		n := 0
+		err = retry(func() error { n, err = unix.Pread(int(f), p[done:], off+int64(done)); return err })
+		if err != nil {
+			return done, err
+		}
+		if n == 0 {
+			return done, io.EOF
+		}
+		done += n
+	}
+	return done, nil
+}
+
 func (f osFile) WriteAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) {
 		n := 0

@@ -13,12 +13,14 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree/lent"
 )
 
 // evictedReader reads evicted objects from the remotes of a repository. It is safe for
 // concurrent use.
 type evictedReader struct {
 	repo   *kist.Repository
+	lent   *lent.Reader
 	except string // the name of a remote that is not asked
 
 	mu     sync.Mutex // guards the following
@@ -42,11 +44,11 @@ const (
 	errorAge = time.Second      // the age at which heads are read again after a failed read
 )
 
-// ReadEvicted makes the store of r read evicted objects from the remotes, until ctx or the
-// repository ends. It opens a remote when it needs it. The caller calls it before the first
+// ReadEvicted makes the store of r read evicted objects from the files of the worktree that have them, or else from the remotes,
+// until ctx or the repository ends. It opens a remote when it needs it. The caller calls it before the first
 // use of the store.
 func ReadEvicted(ctx context.Context, r *kist.Repository) {
-	e := &evictedReader{repo: r}
+	e := &evictedReader{repo: r, lent: lent.NewReader(r.Dir(), r.Worktree())}
 	r.Objects().Elsewhere = untilEnd{e, func(key object.Key) ([]byte, error) { return e.Get(ctx, key) }}
 }
 
@@ -90,6 +92,12 @@ type untilEnd struct {
 
 // Get implements [object.Reader].
 func (u untilEnd) Get(_ context.Context, key object.Key) ([]byte, error) { return u.get(key) }
+
+// GetLent implements [volume.LentReader].
+func (e *evictedReader) GetLent(key object.Key) []byte { return e.lent.Get(key) }
+
+// HasLent implements [volume.LentReader].
+func (e *evictedReader) HasLent(key object.Key) bool { return e.lent.Has(key) }
 
 // Get returns an object from the first remote that has it.
 func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
@@ -248,6 +256,9 @@ func openReader(ctx context.Context, r *kist.Repository, m Remote) (*transfer.Re
 
 // Close closes the remotes.
 func (e *evictedReader) Close() error {
+	if e.lent != nil {
+		e.lent.Close()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, opened := range e.opened {

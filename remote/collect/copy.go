@@ -174,7 +174,7 @@ func (w *copyWriter) writeEntries(ctx context.Context, entries []pack.Entry) err
 	room := func(e pack.Entry) int { return int(e.Stored) + transfer.EntryRoom }
 	sizes := transfer.PackSizesFor(w.collection.r.Backend(), pack.TargetSize)
 	batches := append(transfer.CutBatches(entries[:chunks], sizes, room), transfer.CutBatches(entries[chunks:], sizes, room)...)
-	return transfer.WritePacks(ctx, transfer.DefaultPushJobs, batches, room, w.writeBatch)
+	return transfer.WritePacks(ctx, transfer.DefaultPushJobs, transfer.SendEach(batches), room, w.writeBatch)
 }
 
 // writeBatch copies objects, into one pack unless they are too many.

@@ -76,8 +76,11 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 func (a *EarlyPacks) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended || a.u.own.findPack(key) != nil {
+	if a.ended {
 		return
+	}
+	if sent, err := a.u.own.findPack(key); sent != nil || err != nil {
+		return // the push reports the error
 	}
 	if _, purged := a.snap.Records.Purged(key); purged || a.snap.IsLost(key) {
 		return // the push would not use the pack

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -26,11 +26,12 @@ import (
 // sentPack is a pack on the remote that no root names yet.
 type sentPack struct {
 	info    pack.Info
-	start   uint64 // the known head when the pack was begun (S0)
-	entries []pack.Entry
-	file    string // of the journal
-	checked bool   // the pack was on the remote when this process sent it or looked it up
-	gone    bool   // the pack is no longer on the remote
+	start   uint64       // the known head when the pack was begun (S0)
+	entries []pack.Entry // nil if they lie in a run: see ownPacks.entriesOf
+	count   int          // of the entries
+	file    string       // of the journal; empty in a dry run
+	checked bool         // the pack was on the remote when this process sent it or looked it up
+	gone    bool         // the pack is no longer on the remote
 }
 
 // ownPacks are the packs that a push has sent or taken over. It is safe for
@@ -40,11 +41,12 @@ type ownPacks struct {
 	binding [sha256.Size]byte // hash of the remote's ID, in each note
 	rand    func() (pack.Name, error)
 
-	mu    sync.Mutex                // guards the following
-	locks map[string]*disk.FileLock // by folder
-	own   string                    // folder of this process; empty: none was made yet
-	packs map[pack.Name]*sentPack
-	where map[object.Key]*sentPack // the pack that has an object
+	mu      sync.Mutex                // guards the following
+	locks   map[string]*disk.FileLock // by folder
+	own     string                    // folder of this process; empty: none was made yet
+	packs   map[pack.Name]*sentPack
+	where   ownIndex
+	planned map[object.Key]struct{} // objects that are being sent, or are about to be
 }
 
 const journalLock = "lock"
@@ -56,7 +58,8 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 		dir:     r.cache.path(pushFolder),
 		binding: sha256.Sum256([]byte(r.id.Remote)),
 		rand:    func() (pack.Name, error) { return pack.NewName(r.o.Rand) },
-		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, where: map[object.Key]*sentPack{},
+		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, planned: map[object.Key]struct{}{},
+		where: ownIndex{files: r.indexes, limit: latestEntries},
 	}
 
 	folders, err := disk.ReadDir(o.dir)
@@ -78,40 +81,58 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 		o.locks[folder] = lock
 		files, _ := disk.ReadDir(folder)
 		for _, file := range files {
-			o.loadNote(filepath.Join(folder, file.Name()))
+			if err := o.loadNote(filepath.Join(folder, file.Name())); err != nil {
+				o.close()
+				return nil, err
+			}
 		}
 	}
 	return o, nil
 }
 
-// loadNote takes over the pack of a note.
-func (o *ownPacks) loadNote(file string) {
+// loadNote takes over the pack of a note. It does nothing if the file is not a note of this remote.
+func (o *ownPacks) loadNote(file string) error {
 	name, err := pack.ParseName(filepath.Base(file))
 	if err != nil {
-		return
+		return nil
 	}
+	s, err := o.readNote(name, file)
+	if err != nil {
+		return nil
+	}
+	s.file = file
+	return o.putSent(s)
+}
+
+// readNote reads a note of this remote.
+func (o *ownPacks) readNote(name pack.Name, file string) (*sentPack, error) {
 	data, err := disk.ReadFile(file)
 	if err != nil {
-		return
+		return nil, err
 	}
 	s, binding, err := parseSent(name, data)
-	if err == nil && binding == o.binding {
-		s.file = file
-		o.putSent(s)
+	if err == nil && binding != o.binding {
+		err = errSent
 	}
+	return s, err
 }
 
 // putSent adds a pack, without the objects that another pack has.
-func (o *ownPacks) putSent(s *sentPack) {
+func (o *ownPacks) putSent(s *sentPack) error {
 	entries := s.entries[:0]
 	for _, e := range s.entries {
-		if o.where[e.Key] == nil {
-			o.where[e.Key] = s
+		delete(o.planned, e.Key)
+		other, err := o.where.find(o.packs, e.Key)
+		if err != nil {
+			return err
+		}
+		if other == nil {
 			entries = append(entries, e)
 		}
 	}
-	s.entries = entries
+	s.entries, s.count = entries, len(entries)
 	o.packs[s.info.Name] = s
+	return o.where.add(o.packs, s)
 }
 
 // noteSent notes a pack that was sent, in memory and on disk.
@@ -123,11 +144,28 @@ func (o *ownPacks) noteSent(ctx context.Context, s *sentPack) error {
 		s.file = filepath.Join(folder, s.info.Name.String())
 		err = disk.WriteFile(s.file, appendSent(nil, s, o.binding))
 	}
+	if err == nil {
+		err = o.putSent(s)
+	}
 	if err != nil {
 		return fmt.Errorf("note a sent pack: %w", err)
 	}
-	o.putSent(s)
 	return nil
+}
+
+// noteUnsent notes the objects of a pack that a dry run would send.
+func (o *ownPacks) noteUnsent(items []item) error {
+	name, err := o.rand()
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := &sentPack{info: pack.Info{Name: name, Size: pack.MaxSize}, checked: true}
+	for _, it := range items {
+		s.entries = append(s.entries, pack.Entry{Key: it.key, Pack: s.info, Offset: remote.HeaderSize, Stored: 1, Raw: 1})
+	}
+	return o.putSent(s)
 }
 
 // ownFolder returns this process's folder. It makes it the first time. The caller holds o.mu.
@@ -153,10 +191,40 @@ func (o *ownPacks) ownFolder(ctx context.Context) (string, error) {
 }
 
 // findPack returns the pack that has an object, or nil.
-func (o *ownPacks) findPack(key object.Key) *sentPack {
+func (o *ownPacks) findPack(key object.Key) (*sentPack, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.where[key]
+	return o.where.find(o.packs, key)
+}
+
+// planObject reports whether an object was not planned to be sent so far. From now on it is, until its
+// pack was sent.
+func (o *ownPacks) planObject(key object.Key) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, there := o.planned[key]
+	o.planned[key] = struct{}{}
+	return !there
+}
+
+// beginPlan forgets the objects of an earlier plan that were not sent.
+func (o *ownPacks) beginPlan() {
+	o.dropPacks(func(s *sentPack) bool { return s.file == "" })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.planned = map[object.Key]struct{}{}
+}
+
+// entriesOf returns the entries of a pack, sorted by key.
+func (o *ownPacks) entriesOf(s *sentPack) ([]pack.Entry, error) {
+	if s.entries != nil || s.file == "" {
+		return s.entries, nil
+	}
+	noted, err := o.readNote(s.info.Name, s.file)
+	if err != nil {
+		return nil, &object.DamageError{Name: s.file, Err: err, Kind: ErrState}
+	}
+	return noted.entries, nil
 }
 
 // dropPacks forgets packs, in memory and on disk.
@@ -168,14 +236,17 @@ func (o *ownPacks) dropPacks(which func(*sentPack) bool) {
 			continue
 		}
 		delete(o.packs, name)
-		disk.Remove(s.file) // if that fails, the next push drops the pack
+		if s.file != "" {
+			disk.Remove(s.file) // if that fails, the next push drops the pack
+		}
 	}
-	maps.DeleteFunc(o.where, func(_ object.Key, s *sentPack) bool { return o.packs[s.info.Name] == nil })
+	o.where.forgetDropped(o.packs)
 }
 
 // close unlocks the journals. It removes all files but the notes of packs that were not
 // dropped.
 func (o *ownPacks) close() {
+	o.where.close()
 	used := map[string]bool{}
 	for _, s := range o.packs {
 		used[s.file], used[filepath.Dir(s.file)] = true, true
@@ -234,5 +305,6 @@ func parseSent(name pack.Name, data []byte) (s *sentPack, binding [sha256.Size]b
 		info:  pack.Info{Name: name, Size: binary.BigEndian.Uint32(numbers[8:])},
 	}
 	s.entries, err = pack.ParseEntries(s.info, data[sentHead:end])
+	s.count = len(s.entries)
 	return s, binding, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -29,14 +28,41 @@ type Local interface {
 }
 
 // plan has the objects that a push has to send. They are neither in live(S) nor in its own
-// packs that were sent already.
+// packs that were sent already. A push sends the first ones while it looks for the others.
 type plan struct {
-	began         time.Time // after its head was read
-	nodes, chunks []item    // in the order of the walk
-	bytes         int64     // stored, in all of them
+	nodes, chunks queue
+	objects       int64 // planned so far
+	bytes         int64 // stored, in all of them
+	packs         int
 	kept          map[pack.Name]*sentPack
 	commits       map[object.ID]bool  // that the remote will have, with all they need
 	lost          map[object.Key]bool // neither here nor there, and to be listed as lost
+}
+
+// queue has planned objects that are not being sent yet, in the order of the walk.
+type queue struct {
+	items []item
+	room  int  // of all these
+	begun bool // others were sent
+}
+
+func (q *queue) add(it item) {
+	q.items = append(q.items, it)
+	q.room += it.packRoom()
+}
+
+// takeFull removes the objects for a full pack from the queue, if enough remain for a full pack of
+// each other job. Otherwise it returns none.
+func (q *queue) takeFull(b remote.Backend, jobs int) []item {
+	if q.room < jobs*pack.TargetSize {
+		return nil
+	}
+	batch := CutBatches(q.items, PackSizesFor(b, pack.TargetSize), item.packRoom)[0]
+	q.items, q.begun = q.items[len(batch):], true
+	for _, it := range batch {
+		q.room -= it.packRoom()
+	}
+	return batch
 }
 
 // item is an object to be sent.
@@ -48,28 +74,23 @@ type item struct {
 // packRoom returns about how many bytes of a pack an item takes, and no fewer.
 func (it item) packRoom() int { return int(it.stored) + EntryRoom }
 
-func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
-
 // planner plans a push against one snapshot, S. It implements [ends]: the repository is
 // the giver. As in docs/format/remote.md, S is the head that a push or a collection relies
 // on. S0 is the head at which it began to send its own files.
 type planner struct {
-	local Local
-	snap  *Snapshot
-	own   *ownPacks
-	plan  *plan
-	seen  map[object.ID]struct{} // chunks that were looked up
+	*push
+	plan *plan
+	send func(batch []item) error
 }
 
-// newPlan finds the wanted objects that the remote does not have at S. After is the view
+// newPlan finds the wanted objects that the remote does not have at S. While there are many, it already
+// calls send with those for a full pack. After is the view
 // of the records that the remote will have. An object that local does not have must be
 // lost: see [object.LossKeeper]. A refill assumes no object to be on the remote because a
 // ref reaches it.
-func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Effects) (*plan, error) {
-	pl := &planner{
-		local: p.local, snap: p.snap, own: p.own, seen: map[object.ID]struct{}{},
-		plan: &plan{began: p.o.Now(), kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},
-	}
+func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Effects, send func([]item) error) (*plan, error) {
+	p.own.beginPlan()
+	pl := &planner{push: p, send: send, plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}}}
 	var have []object.ID
 	if !p.refill {
 		var err error
@@ -124,8 +145,15 @@ func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 	if _, ok, err := p.snap.Find(key); ok || err != nil {
 		return err
 	}
-	if sent := p.own.findPack(key); sent != nil {
+	sent, err := p.own.findPack(key)
+	if err != nil {
+		return err
+	}
+	if sent != nil {
 		p.plan.kept[sent.info.Name] = sent
+		return nil
+	}
+	if !p.own.planObject(key) {
 		return nil
 	}
 
@@ -134,21 +162,27 @@ func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 		return err
 	}
 
-	it := item{key, uint32(stored)}
+	q := &p.plan.chunks
 	if key.Kind.IsNode() {
-		p.plan.nodes = append(p.plan.nodes, it)
-	} else {
-		p.plan.chunks = append(p.plan.chunks, it)
+		q = &p.plan.nodes
 	}
-
+	q.add(item{key, uint32(stored)})
+	p.plan.objects++
 	p.plan.bytes += stored
+	if batch := q.takeFull(p.b, p.opt.Jobs); batch != nil {
+		p.plan.packs++
+		return p.send(batch)
+	}
 	return nil
 }
 
 // isLost reports whether the loss of an object was accepted here, and the remote
 // does not have it. It notes the object, unless the remote lists it already.
 func (p *planner) isLost(key object.Key) bool {
-	if !object.IsLost(p.local, key) || p.own.findPack(key) != nil {
+	if !object.IsLost(p.local, key) {
+		return false
+	}
+	if sent, err := p.own.findPack(key); sent != nil || err != nil {
 		return false
 	}
 	if _, there, err := p.snap.Find(key); there || err != nil {
@@ -190,10 +224,6 @@ func (p *planner) linksOf(ctx context.Context, nodes []object.Key) ([][]object.K
 // takeChunks implements [ends].
 func (p *planner) takeChunks(ctx context.Context, keys []object.Key) error {
 	for _, key := range keys {
-		if _, seen := p.seen[key.ID]; seen {
-			continue
-		}
-		p.seen[key.ID] = struct{}{}
 		if err := p.addNeeded(ctx, key); err != nil {
 			return err
 		}
@@ -212,24 +242,23 @@ const SmallPack = 8 << 20
 // EntryRoom is more than an object takes in a pack beyond its value.
 const EntryRoom = 64
 
-// cutBatches returns the objects for each pack: nodes apart from chunks, and objects that the
+// cutBatches returns the queued objects for each pack: nodes apart from chunks, and objects that the
 // walk met together in one pack. If there are few, each of the jobs gets about as many,
 // because filling a pack takes time.
-func (p *plan) cutBatches(b remote.Backend, jobs int) [][]item {
-	cut := func(items []item) [][]item {
-		return CutBatches(items, PackSizesFor(b, fullSize(items, jobs)), item.packRoom)
+func (p *plan) cutBatches(b remote.Backend, jobs int) (batches [][]item) {
+	for _, q := range []*queue{&p.nodes, &p.chunks} {
+		batches = append(batches, CutBatches(q.items, PackSizesFor(b, q.fullSize(jobs)), item.packRoom)...)
 	}
-	return append(cut(p.nodes), cut(p.chunks)...)
+	return batches
 }
 
 // fullSize returns the size from which on a pack of these items is full. All jobs get
 // packs of about the same size, and no pack is small.
-func fullSize(items []item, jobs int) int {
-	total := 0
-	for _, it := range items {
-		total += it.packRoom()
+func (q *queue) fullSize(jobs int) int {
+	if q.begun {
+		return pack.TargetSize
 	}
-	packs := (total + pack.TargetSize - 1) / pack.TargetSize
+	packs := (q.room + pack.TargetSize - 1) / pack.TargetSize
 	packs = max(1, (packs+jobs-1)/jobs) * jobs
-	return min(max(total/packs, SmallPack), pack.TargetSize)
+	return min(max(q.room/packs, SmallPack), pack.TargetSize)
 }

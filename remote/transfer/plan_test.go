@@ -14,15 +14,15 @@ import (
 func TestBatches(t *testing.T) {
 	p := &plan{}
 	for i := range 100 {
-		p.chunks = append(p.chunks, item{object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}, uint32(i%5) << 20})
+		p.chunks.add(item{object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}, uint32(i%5) << 20})
 	}
-	p.nodes = []item{{object.Key{Kind: object.KindTree}, 100}}
+	p.nodes.add(item{object.Key{Kind: object.KindTree}, 100})
 	for _, c := range []struct{ jobs, size int }{{1, 200 << 20 / 7}, {3, 200 << 20 / 9}, {4, 25 << 20}, {100, SmallPack}} {
 		all := p.cutBatches(remotetest.NewMemory(), c.jobs)
 		if len(all[0]) != 1 {
 			t.Fatalf("%d jobs: %d objects in the first batch", c.jobs, len(all[0]))
 		}
-		if got := slices.Concat(all[1:]...); !slices.Equal(got, p.chunks) {
+		if got := slices.Concat(all[1:]...); !slices.Equal(got, p.chunks.items) {
 			t.Errorf("%d jobs: chunks are missing, or not in order", c.jobs)
 		}
 		for _, batch := range all[1 : len(all)-1] {
@@ -44,11 +44,11 @@ func TestBatchesLookAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct{ total, full int }{{20 << 20, 8 << 20}, {40 << 20, 16 << 20}, {90 << 20, 32 << 20}, {200 << 20, 32 << 20}, {1 << 30, 32 << 20}} {
 		p := &plan{}
-		for total := 0; total < c.total; total += int(p.chunks[len(p.chunks)-1].stored) {
-			p.chunks = append(p.chunks, item{stored: 64<<10 + rng.Uint32N(2<<20-64<<10-EntryRoom)})
+		for total := 0; total < c.total; total += int(p.chunks.items[len(p.chunks.items)-1].stored) {
+			p.chunks.add(item{stored: 64<<10 + rng.Uint32N(2<<20-64<<10-EntryRoom)})
 		}
 		batches := p.cutBatches(s, 4)
-		if got := slices.Concat(batches...); !slices.Equal(got, p.chunks) {
+		if got := slices.Concat(batches...); !slices.Equal(got, p.chunks.items) {
 			t.Errorf("%d bytes: chunks are missing, or not in order", c.total)
 		}
 		for i, batch := range batches {

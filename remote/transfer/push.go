@@ -192,15 +192,13 @@ func (p *push) planAndSend(ctx context.Context) error {
 		}
 	}
 
-	end := trace.From(ctx).Begin("plan the push")
-	plan, err := p.newPlan(ctx, slices.Concat(want, p.result.Found), p.records.after)
+	plan, err := p.sendNeeded(ctx, slices.Concat(want, p.result.Found), p.records.after)
 	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
 		if p.result.Found = nil; len(changes) == 0 && len(p.records.list) == 0 {
 			return nil
 		}
-		plan, err = p.newPlan(ctx, want, p.records.after)
+		plan, err = p.sendNeeded(ctx, want, p.records.after)
 	}
-	end(err)
 	if err != nil {
 		return fmt.Errorf("push: %w", addNeededAgain(err, p.opt.Records, snap.State.Records))
 	}
@@ -215,10 +213,10 @@ func (p *push) planAndSend(ctx context.Context) error {
 			return fmt.Errorf("push: %w", err)
 		}
 		p.result.Records = len(records)
-		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.cutBatches(p.b, p.opt.Jobs))
+		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects, plan.bytes, plan.packs
 		return nil
 	}
-	return p.sendPlanned(ctx, plan)
+	return p.appendMoves(ctx, slices.Collect(maps.Values(plan.kept)))
 }
 
 // changesAt returns the changes of refs at a head, and notes their outcome.
@@ -231,34 +229,52 @@ func (p *push) changesAt(ctx context.Context, h *Snapshot) (changes []rootlog.Re
 	return changes, err
 }
 
-// sendPlanned sends the objects of a plan that attempt made, and publishes them.
-func (p *push) sendPlanned(ctx context.Context, plan *plan) error {
-	if err := p.checkSent(ctx, plan); err != nil {
-		return err
+// sendNeeded sends the wanted objects that the remote does not have at S, unless own packs have them. It begins while it
+// looks for them: so a push of any size takes the memory of some packs. See newPlan for the arguments. The result keeps all
+// packs with these objects. A dry run sends nothing.
+func (p *push) sendNeeded(ctx context.Context, want []object.Key, after *record.Effects) (plan *plan, err error) {
+	before := p.meter.Now()
+	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.State.Seq, meter: p.meter, looked: p.o.Now()}
+	write := u.sendBatch
+	if p.opt.DryRun {
+		write = func(_ context.Context, _ *Packer, batch []item) error { return p.own.noteUnsent(batch) }
 	}
-	p.meter.Update(func(at *Progress) {
-		*at = Progress{
-			Phase: PhaseCopy, Objects: at.Objects, TotalObjects: at.Objects + plan.objects(),
-			Bytes: at.Bytes, TotalBytes: at.Bytes + plan.bytes,
+	produce := func(ctx context.Context, send func([]item) error) (err error) {
+		end := trace.From(ctx).Begin("plan the push")
+		plan, err = p.newPlan(ctx, want, after, send)
+		end(err)
+		if err != nil {
+			return err
 		}
-	})
-	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.State.Seq, meter: p.meter, looked: plan.began}
-	sent, err := u.sendPlan(ctx, plan, p.opt.Jobs)
+		rest := plan.cutBatches(p.b, p.opt.Jobs)
+		plan.packs += len(rest)
+		if p.opt.DryRun {
+			return nil
+		}
+		if err := p.checkSent(ctx, plan); err != nil {
+			return err
+		}
+		p.meter.Update(func(at *Progress) {
+			at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, before.Objects+plan.objects, before.Bytes+plan.bytes
+		})
+		return SendEach(rest)(ctx, send)
+	}
+
+	err = WritePacks(ctx, p.opt.Jobs, produce, item.packRoom, write)
 	p.result.Objects += u.objects
 	p.result.Bytes += u.bytes
 	p.result.Packs += u.packs
 	if errors.Is(err, errEpochBegun) {
 		if p.snap, err = p.SnapshotAt(ctx, u.newer); err == nil {
-			return errReplan
+			err = errReplan
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("push: %w", err)
+	for _, s := range u.sent {
+		if err == nil {
+			plan.kept[s.info.Name] = s
+		}
 	}
-	for _, s := range plan.kept {
-		sent = append(sent, s)
-	}
-	return p.appendMoves(ctx, sent)
+	return plan, err
 }
 
 // dropUnusable forgets the sent packs that cannot be used at the head of snap: packs that
@@ -269,7 +285,11 @@ func (p *push) sendPlanned(ctx context.Context, plan *plan) error {
 func (p *push) dropUnusable(snap *Snapshot) {
 	p.own.dropPacks(func(s *sentPack) bool {
 		_, marked := snap.State.Condemned[s.info.Name.Path()]
-		return snap.IsLive(s.info.Name) || marked || s.start < snap.State.LeastStart() || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
+		if snap.IsLive(s.info.Name) || marked || s.start < snap.State.LeastStart() {
+			return true
+		}
+		entries, err := p.own.entriesOf(s)
+		return err != nil || slices.ContainsFunc(entries, func(e pack.Entry) bool {
 			_, purged := p.records.after.Purged(e.Key)
 			return purged || snap.IsLost(e.Key)
 		})
@@ -427,14 +447,10 @@ const MaxInlineEntries = rootlog.MaxInline / 36
 // makes one of its own. A push of few also moves the entries into it that others left
 // in the root.
 func (p *push) addPacks(ctx context.Context, c *rootlog.Change, snap *Snapshot, packs []*sentPack) error {
-	own := make([]rootlog.Inline, len(packs))
-	objects := 0
-	for i, s := range packs {
-		own[i] = rootlog.Inline{Info: s.info, Entries: s.entries}
-		objects += len(s.entries)
+	own, alone, err := p.inlineOf(packs)
+	if err != nil {
+		return err
 	}
-
-	alone := objects > MaxInlineEntries || rootlog.InlineSize(own) > rootlog.MaxInline
 	if len(packs) == 0 || !alone && rootlog.InlineSize(own)+rootlog.InlineSize(snap.State.Packs) <= rootlog.MaxInline {
 		c.AddPacks = own
 		p.dropIndex()
@@ -444,20 +460,13 @@ func (p *push) addPacks(ctx context.Context, c *rootlog.Change, snap *Snapshot, 
 		p.dropIndex()
 	}
 	if p.index == nil {
+		var others []rootlog.Inline
 		if !alone {
-			own = append(own, snap.inlinePacks()...)
+			others = snap.inlinePacks()
 		}
-		var entries []pack.Entry
-		for _, o := range own {
-			entries = append(entries, o.Entries...)
-		}
-		x, err := p.indexes.Build(func(w io.Writer) error { return pack.WriteIndex(w, entries) })
+		x, err := p.buildIndex(packs, others)
 		if err != nil {
 			return err
-		}
-		for _, o := range own[len(packs):] {
-			x.Inline = append(x.Inline, o.Name)
-			x.Named[o.Name] = struct{}{}
 		}
 		if err := x.Send(ctx, p.Remote); err != nil {
 			return err
@@ -469,6 +478,50 @@ func (p *push) addPacks(ctx context.Context, c *rootlog.Change, snap *Snapshot, 
 	// Only the packs that it names: others may have come into the root since.
 	c.Merged = p.index.Inline
 	return nil
+}
+
+// inlineOf returns packs as a root lists them. Alone means that they are too much for a root: then it may return none.
+func (p *push) inlineOf(packs []*sentPack) (own []rootlog.Inline, alone bool, err error) {
+	objects := 0
+	for _, s := range packs {
+		objects += s.count
+	}
+	if objects > MaxInlineEntries {
+		return nil, true, nil
+	}
+	for _, s := range packs {
+		entries, err := p.own.entriesOf(s)
+		if err != nil {
+			return nil, false, err
+		}
+		own = append(own, rootlog.Inline{Info: s.info, Entries: entries})
+	}
+	return own, rootlog.InlineSize(own) > rootlog.MaxInline, nil
+}
+
+// buildIndex makes an index file of own packs, and of packs of others whose entries lie in a root.
+func (p *push) buildIndex(packs []*sentPack, others []rootlog.Inline) (*BuiltIndex, error) {
+	var infos []pack.Info
+	for _, s := range packs {
+		infos = append(infos, s.info)
+	}
+	var entries []pack.Entry
+	for _, o := range others {
+		infos = append(infos, o.Info)
+		entries = append(entries, o.Entries...)
+	}
+	slices.SortFunc(entries, func(a, b pack.Entry) int { return a.Key.Compare(b.Key) })
+
+	sources := append(p.own.where.sources(), noErrors(entries))
+	x, err := p.indexes.Build(func(w io.Writer) error { return pack.MergeIndex(w, infos, sources...) })
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range others {
+		x.Inline = append(x.Inline, o.Name)
+		x.Named[o.Name] = struct{}{}
+	}
+	return x, nil
 }
 
 // dropIndex forgets the index file that was made for the next root.

@@ -39,10 +39,10 @@ func (p *push) planRefill(ctx context.Context) error {
 	for _, id := range snap.Records.Holds() {
 		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
 	}
-	plan, err := p.newPlan(ctx, want, snap.Records)
-	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 && len(plan.lost) == 0 {
+	plan, err := p.sendNeeded(ctx, want, snap.Records)
+	if err != nil || len(plan.kept) == 0 && len(plan.lost) == 0 {
 		return err
 	}
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
-	return p.sendPlanned(ctx, plan)
+	return p.appendMoves(ctx, slices.Collect(maps.Values(plan.kept)))
 }

@@ -2,11 +2,14 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -29,13 +32,6 @@ type uploader struct {
 	bytes   int64
 	packs   int
 	sent    []*sentPack
-}
-
-// sendPlan sends the objects of a plan, jobs packs at once. It needs the memory of as many
-// packs.
-func (u *uploader) sendPlan(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	err := WritePacks(ctx, jobs, p.cutBatches(u.r.b, jobs), item.packRoom, u.sendBatch)
-	return u.sent, err
 }
 
 // sendBatch sends objects, in one pack unless they are too many.
@@ -128,31 +124,59 @@ func (u *uploader) putPack(ctx context.Context, w *pack.Writer) error {
 // Packer fills packs, one after the other.
 type Packer struct {
 	*pack.Writer
-	Buf []byte
+	Buf  []byte
+	room int // bytes of memory of the Writer
 }
 
-// WritePacks calls write for each batch of items, as many as jobs at once, with a packer
-// that has room for the largest batch. Room returns the most bytes that an item takes.
-func WritePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T) int, write func(context.Context, *Packer, []T) error) error {
-	largest := 0
-	for _, batch := range batches {
-		size := packFrame
-		for _, it := range batch {
-			size += room(it)
-		}
-		largest = max(largest, size)
+// beginPack begins a pack, with room for size bytes.
+func (w *Packer) beginPack(size int) {
+	if size > w.room {
+		const step = 4 << 20 // so that packers of about equal packs are made once
+		w.room = (size + step - 1) / step * step
+		w.Writer = pack.NewWriter(make([]byte, 0, w.room))
 	}
-	jobs = min(jobs, len(batches))
+	w.Reset()
+}
+
+// WritePacks calls produce, which passes batches of items to send. It calls write for each batch, as many as jobs at once, with a
+// packer that has room for it. Room returns the most bytes that an item takes. If write fails, send returns an error, and
+// WritePacks returns that of write.
+func WritePacks[T any](ctx context.Context, jobs int, produce func(ctx context.Context, send func(batch []T) error) error, room func(T) int, write func(context.Context, *Packer, []T) error) error {
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
 	packers := make(chan *Packer, jobs)
 	for range jobs {
-		packers <- &Packer{Writer: pack.NewWriter(make([]byte, 0, largest))}
+		packers <- &Packer{}
 	}
-	return Parallel(ctx, jobs, len(batches), func(ctx context.Context, i int) error {
-		w := <-packers
-		defer func() { packers <- w }()
-		w.Reset()
-		return write(ctx, w, batches[i])
+	err := produce(gctx, func(batch []T) error {
+		group.Go(func() error {
+			if err := gctx.Err(); err != nil {
+				return err
+			}
+			w := <-packers
+			defer func() { packers <- w }()
+			size := packFrame
+			for _, it := range batch {
+				size += room(it)
+			}
+			w.beginPack(size)
+			return write(gctx, w, batch)
+		})
+		return gctx.Err()
 	})
+	return cmp.Or(group.Wait(), err)
+}
+
+// SendEach returns a function for [WritePacks] that sends batches.
+func SendEach[T any](batches [][]T) func(context.Context, func([]T) error) error {
+	return func(_ context.Context, send func([]T) error) error {
+		for _, batch := range batches {
+			if err := send(batch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // packFrame is more than a pack takes beyond the room of its objects.

@@ -398,7 +398,7 @@ func (c *cloneAhead) begin(ctx context.Context, objects object.Reader, fetched *
 	}
 }
 
-// chunk receives a chunk. Several goroutines call it at once, between begin and close.
+// chunk receives a chunk. Several goroutines call it at once, also before begin: then the checkout writes the file.
 func (c *cloneAhead) chunk(id object.ID, data []byte) {
 	if c.files != nil {
 		c.files.Chunk(id, data)

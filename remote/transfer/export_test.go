@@ -14,3 +14,9 @@ var (
 	CheckStateFile = checkStateFile
 	HasAll         = hasAll
 )
+
+// InWindows returns options for a fetch in windows of n chunks.
+func InWindows(o FetchOptions, n int) FetchOptions {
+	o.window = n
+	return o
+}

@@ -41,7 +41,7 @@ type FetchOptions struct {
 	RefuseLost bool
 
 	// BeginChunks is called once, when only chunks are left to receive, with their
-	// number and the bytes to read. It may be nil.
+	// number and the bytes to read. If there are more than a million in all, some were received before. It may be nil.
 	BeginChunks func(ctx context.Context, chunks, bytes int64)
 
 	// Chunk is called for each chunk that is received for the first time, with its
@@ -51,6 +51,8 @@ type FetchOptions struct {
 
 	Jobs     int            // requests under way at once; 0: as the Remote
 	Progress func(Progress) // called now and then, one call at a time; may be nil
+
+	window int // see planWindow; 0: that many
 }
 
 // FetchResult describes the outcome of a fetch.
@@ -82,7 +84,7 @@ type FetchResult struct {
 // wanted object is no longer reachable there, the error matches [ErrDeleted].
 func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
 	f := newFetch(session, head, o, r.o.Jobs)
-	g := &packGiver{fetch: f, r: r}
+	g := &packGiver{fetch: f, r: r, window: cmp.Or(o.window, planWindow)}
 	f.giver = g
 
 	g.values = pack.NewValues(g.readBases, BaseBlock)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,39 @@ func TestFetchClone(t *testing.T) {
 		if again := c.MustFetch(o); again.Objects != 0 || again.Bytes != 0 {
 			t.Errorf("the second fetch received %+v", again)
 		}
+	}
+}
+
+// TestFetchInWindows checks that a fetch in windows of few chunks receives each chunk once, also if later commits need it again, and
+// calls BeginChunks with the last ones.
+func TestFetchInWindows(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	o.PushHistory(5)
+	c := transfertest.NewClone(t, o.Blob)
+	head := c.Head()
+	session := c.Store.Begin(volume.SessionOptions{})
+	var begun, before, received atomic.Int64
+	result, err := c.Remote.Fetch(t.Context(), session, head, transfer.InWindows(transfer.FetchOptions{
+		Want:        []object.Key{head.Refs[transfertest.MainRef]},
+		BeginChunks: func(context.Context, int64, int64) { begun.Add(1); before.Store(received.Load()) },
+		Chunk:       func(object.ID, []byte) { received.Add(1) },
+	}, 7))
+	if err == nil {
+		err = session.Publish(t.Context(), func(context.Context) error { return nil })
+	}
+	if err := errors.Join(err, session.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c.WantAll(o, head.Refs[transfertest.MainRef])
+	chunks := int64(0)
+	for _, key := range o.All.Keys() {
+		if key.Kind == object.KindChunk {
+			chunks++
+		}
+	}
+	if result.Objects != int64(o.All.Len()) || received.Load() != chunks || begun.Load() != 1 || before.Load() < 7 {
+		t.Errorf("received %d objects and %d chunks, want %d and %d; %d chunks before BeginChunks", result.Objects, received.Load(), o.All.Len(), chunks, before.Load())
 	}
 }
 

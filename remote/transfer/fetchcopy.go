@@ -11,8 +11,7 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// copyChunks receives the chunks of the plan, several reads at once. While one read waits
-// for the remote, others decode.
+// copyChunks receives the chunks of the last window.
 func (g *packGiver) copyChunks(ctx context.Context) error {
 	g.plan.sortRecords()
 	objects, bytes := int64(0), int64(0)
@@ -29,8 +28,22 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 	}
 
 	g.begun = true
+	return g.copyPlanned(ctx, g.plan)
+}
 
-	return g.plan.readAll(ctx, g.jobs, g.readCounted, func(ctx context.Context, v readValue) error {
+// copyWindow receives the planned chunks during the walk, because there are many. The session has them from then on, so the
+// walk does not plan them again.
+func (g *packGiver) copyWindow(ctx context.Context) error {
+	plan := g.plan
+	g.plan = newReadPlan()
+	plan.sortRecords()
+	return g.copyPlanned(ctx, plan)
+}
+
+// copyPlanned receives the chunks of a sorted plan, several reads at once. While one read waits
+// for the remote, others decode.
+func (g *packGiver) copyPlanned(ctx context.Context, plan *readPlan) error {
+	return plan.readAll(ctx, g.jobs, g.readCounted, func(ctx context.Context, v readValue) error {
 		bad := v.err
 		if bad == nil {
 			bad = g.storeValue(ctx, v.Entry, v.value, v.held)

@@ -21,9 +21,10 @@ type packGiver struct {
 	moved  bool                      // the head has changed since the fetch began
 	nodes  *NodePacks
 	values *pack.Values
-	plan   *readPlan
-	ahead  ahead // of the walk
-	begun  bool  // BeginChunks was called
+	plan   *readPlan // of a window
+	window int       // see planWindow
+	ahead  ahead     // of the walk
+	begun  bool      // BeginChunks was called
 }
 
 // planAndCopy plans the fetch at the last known head and carries it out.
@@ -111,7 +112,10 @@ func (g *packGiver) giveNode(ctx context.Context, key object.Key) (data []byte, 
 	return g.receiveNode(ctx, e)
 }
 
-// giveChunks adds the absent chunks to the plan.
+// planWindow is the number of chunks from which on a walk receives them before it goes on.
+const planWindow = 1_000_000
+
+// giveChunks adds the absent chunks to the plan. If these are many, it receives them.
 func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 	keys = slices.DeleteFunc(keys, func(key object.Key) bool { return g.plan.has(key) })
 	absent, err := g.absentHere(ctx, keys)
@@ -125,7 +129,10 @@ func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 	for _, e := range entries {
 		g.plan.add(e)
 	}
-	return nil
+	if g.plan.n < g.window {
+		return nil
+	}
+	return g.copyWindow(ctx)
 }
 
 // receiveNode stores a node whose pack was taken, and returns it.

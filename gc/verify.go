@@ -242,7 +242,7 @@ type presenceReader struct {
 
 // Missing implements [object.Reader].
 func (p *presenceReader) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
-	gone, unknown, why, err := volume.Gone(ctx, p.store, wanted)
+	report, err := volume.CheckAway(ctx, p.store, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -250,19 +250,14 @@ func (p *presenceReader) Missing(ctx context.Context, wanted []object.Key) ([]ob
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range unknown {
+	for _, key := range report.Unknown {
 		p.unknown[key] = true
-		p.why = cmp.Or(why, p.why)
+		p.why = cmp.Or(report.Why, p.why)
 	}
-	unkept, _, err := volume.Unkept(ctx, p.store, wanted)
-	if err != nil {
-		return nil, err
+	for _, key := range report.Unkept {
+		p.unkept[key] = true
 	}
-	for _, key := range unkept {
-		if !slices.Contains(gone, key) {
-			p.unkept[key] = true
-		}
-	}
+	gone := report.Gone
 	if len(gone) == 0 {
 		return missing, nil
 	}

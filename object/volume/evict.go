@@ -132,13 +132,20 @@ func (l *listing) evictedCopies(key object.Key) (away []*sealedVolume) {
 	return away
 }
 
-// Gone returns the objects that have only evicted copies, and that no remote has: the next
-// Put stores them. Unknown are those for which a remote could not be asked. Why is the
-// reason for that, nil without [Store.Elsewhere].
-func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []object.Key, why, err error) {
+// AwayReport lists the evicted objects on which nobody can rely.
+type AwayReport struct {
+	Gone    []object.Key // no remote has them: the next Put stores them
+	Unkept  []object.Key // a remote has them, and none promises to keep them
+	Unknown []object.Key // a remote could not be asked that may keep them
+	Why     error        // the reason for Unknown, nil without [Store.Elsewhere]
+}
+
+// CheckAway asks the remotes about those of the wanted objects that have only evicted copies. The store notes which are gone, and
+// which came back.
+func CheckAway(ctx context.Context, s *Store, wanted []object.Key) (report AwayReport, err error) {
 	l, err := s.lastListing()
 	if err != nil {
-		return nil, nil, nil, err
+		return report, err
 	}
 	copies := map[object.Key][]*sealedVolume{}
 	var away []object.Key
@@ -148,19 +155,24 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 			away = append(away, key)
 		}
 	}
-
 	if len(away) == 0 || s.Elsewhere == nil {
-		return nil, away, nil, nil
+		report.Unknown = away
+		return report, nil
 	}
-	gone, why = s.Elsewhere.Missing(ctx, away)
+
+	gone, unkept, why := s.Elsewhere.FindUnkept(ctx, away)
 	if err := ctx.Err(); err != nil {
-		return nil, nil, nil, err
+		return report, err
 	}
 	if why != nil {
-		return nil, away, why, nil
+		for _, key := range slices.Concat(gone, unkept) {
+			delete(copies, key)
+		}
+		report.Unknown, report.Why = slices.Concat(gone, unkept), why
+	} else {
+		report.Gone, report.Unkept = gone, unkept
 	}
-
-	for _, key := range gone {
+	for _, key := range report.Gone {
 		for _, v := range copies[key] {
 			v.setBad(key)
 		}
@@ -171,36 +183,7 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 			v.clearBad(key)
 		}
 	}
-
-	return gone, nil, nil, nil
-}
-
-// Keeper is a [Store.Elsewhere] that knows promises of remotes. FindUnkept returns the objects that no remote
-// promises to keep now. An error means that a remote could not be asked that may keep them.
-type Keeper interface {
-	FindUnkept(ctx context.Context, keys []object.Key) ([]object.Key, error)
-}
-
-// Unkept returns those of the wanted objects that have only evicted copies, and that no remote promises to keep. If a
-// remote cannot be asked, none is unkept, and why is the reason.
-func Unkept(ctx context.Context, s *Store, wanted []object.Key) (unkept []object.Key, why, err error) {
-	keeper, ok := s.Elsewhere.(Keeper)
-	if !ok {
-		return nil, nil, nil
-	}
-	l, err := s.lastListing()
-	if err != nil {
-		return nil, nil, err
-	}
-	away := slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return l.evictedCopies(key) == nil })
-	if len(away) == 0 {
-		return nil, nil, nil
-	}
-	unkept, why = keeper.FindUnkept(ctx, away)
-	if why != nil {
-		unkept = nil
-	}
-	return unkept, why, ctx.Err()
+	return report, nil
 }
 
 // Absent returns those of some keys that no volume has, or only in copies that are known

@@ -20,6 +20,7 @@ type far struct {
 	mu      sync.Mutex
 	fetched int
 	gone    map[object.Key]bool
+	unkept  map[object.Key]bool
 	down    bool // it cannot be asked
 	batches int
 	room    int64
@@ -57,11 +58,25 @@ func (f *far) GetAll(ctx context.Context, keys []object.Key, take func(object.Ke
 func (f *far) Room() int64 { return f.room }
 
 // Missing implements [object.Reader].
-func (f *far) Missing(_ context.Context, keys []object.Key) (missing []object.Key, err error) {
+func (f *far) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	gone, _, err := f.FindUnkept(ctx, keys)
+	return gone, err
+}
+
+// FindUnkept returns the objects of f.gone and f.unkept, all if f is down.
+func (f *far) FindUnkept(_ context.Context, keys []object.Key) (gone, unkept []object.Key, err error) {
 	if f.down {
-		return nil, errors.New("the network is down")
+		return keys, nil, errors.New("the network is down")
 	}
-	return slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { return !f.gone[key] }), nil
+	for _, key := range keys {
+		switch {
+		case f.gone[key]:
+			gone = append(gone, key)
+		case f.unkept[key]:
+			unkept = append(unkept, key)
+		}
+	}
+	return gone, unkept, nil
 }
 
 // Close implements [io.Closer].
@@ -185,11 +200,12 @@ func TestEvictKilledAtCalls(t *testing.T) {
 func TestPutOfEvicted(t *testing.T) {
 	key, _ := sample(0, 5)
 	for name, test := range map[string]struct {
-		gone, down, unasked bool
-		stored              bool // the Put stores the object here
+		gone, unkept, down, unasked bool
+		stored                      bool // the Put stores the object here
 	}{
 		"there":   {},
 		"gone":    {gone: true, stored: true},
+		"unkept":  {unkept: true, stored: true},
 		"down":    {down: true, stored: true},
 		"unasked": {unasked: true, stored: true},
 	} {
@@ -200,18 +216,19 @@ func TestPutOfEvicted(t *testing.T) {
 			if err := evictAll(s, f); err != nil {
 				t.Fatal(err)
 			}
-			f.gone, f.down = map[object.Key]bool{key: test.gone}, test.down
+			f.gone, f.unkept, f.down = map[object.Key]bool{key: test.gone}, map[object.Key]bool{key: test.unkept}, test.down
 			if s.Elsewhere = f; test.unasked {
 				s.Elsewhere = nil
 			}
 
-			gone, unknown, why, err := Gone(ctx, s, []object.Key{key})
-			if err != nil || len(gone) == 1 != test.gone || len(unknown) == 1 != (test.down || test.unasked) || (why != nil) != test.down {
-				t.Errorf("gone %v, unknown %v, %v, %v", gone, unknown, why, err)
+			report, err := CheckAway(ctx, s, []object.Key{key})
+			if err != nil || len(report.Gone) == 1 != test.gone || len(report.Unkept) == 1 != test.unkept ||
+				len(report.Unknown) == 1 != (test.down || test.unasked) || (report.Why != nil) != test.down {
+				t.Errorf("CheckAway: %+v, %v", report, err)
 			}
 			storeSeries(t, s, 0, 0, 20)
-			if gone, _, _, err := Gone(ctx, s, []object.Key{key}); err != nil || len(gone) > 0 {
-				t.Errorf("gone after the put: %v, %v", gone, err)
+			if report, err := CheckAway(ctx, s, []object.Key{key}); err != nil || len(report.Gone)+len(report.Unkept) > 0 {
+				t.Errorf("after the put: %+v, %v", report, err)
 			}
 			s.Elsewhere = nil
 			if _, err := s.Get(ctx, key); (err == nil) != test.stored {
@@ -222,7 +239,7 @@ func TestPutOfEvicted(t *testing.T) {
 	}
 }
 
-// A session does not publish if the remote has lost an evicted object on which it relies. Its
+// A session does not publish if the remote has lost an evicted object on which it relies, or does not keep it. Its
 // Missing does not find such an object either.
 func TestPublishOfEvicted(t *testing.T) {
 	key, _ := sample(0, 5)
@@ -254,10 +271,13 @@ func TestPublishOfEvicted(t *testing.T) {
 			if err := ss.Publish(ctx, publishNothing); err != nil {
 				t.Errorf("publish without an answer: %v", err)
 			}
-			f.down, f.gone = false, map[object.Key]bool{key: true}
-			var stale *StaleError
-			if err := ss.Publish(ctx, publishNothing); !errors.As(err, &stale) || !slices.Equal(stale.Keys, []object.Key{key}) {
-				t.Errorf("publish: %v, want a StaleError with %s", err, key)
+			f.down = false
+			for _, lacking := range []*map[object.Key]bool{&f.unkept, &f.gone} {
+				*lacking = map[object.Key]bool{key: true}
+				var stale *StaleError
+				if err := ss.Publish(ctx, publishNothing); !errors.As(err, &stale) || !slices.Equal(stale.Keys, []object.Key{key}) {
+					t.Errorf("publish: %v, want a StaleError with %s", err, key)
+				}
 			}
 
 			again := s.Begin(SessionOptions{})
@@ -290,9 +310,9 @@ func TestGoneComesBack(t *testing.T) {
 	s.Elsewhere = f
 	for _, lost := range []bool{true, true, false, true} {
 		f.gone = map[object.Key]bool{key: lost}
-		gone, _, _, err := Gone(ctx, s, []object.Key{key, key})
-		if err != nil || len(gone) == 1 != lost {
-			t.Errorf("gone: %v, %v; want lost %v", gone, err, lost)
+		report, err := CheckAway(ctx, s, []object.Key{key, key})
+		if err != nil || len(report.Gone) == 1 != lost {
+			t.Errorf("CheckAway: %+v, %v; want lost %v", report, err, lost)
 		}
 		absent, err := Absent(s, []object.Key{key})
 		if err != nil || len(absent) == 1 != lost {
@@ -355,7 +375,7 @@ func TestDamagedListReplaced(t *testing.T) {
 		}
 		f.gone = map[object.Key]bool{key: true}
 
-		if _, _, _, err := Gone(ctx, s, []object.Key{one, key}); err != nil {
+		if _, err := CheckAway(ctx, s, []object.Key{one, key}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {

@@ -65,9 +65,9 @@ func (s *Session) recheckAway(ctx context.Context) error {
 	if len(away) == 0 {
 		return nil
 	}
-	gone, _, _, err := Gone(ctx, s.store, away)
-	if err == nil && len(gone) > 0 {
-		err = &StaleError{Keys: gone}
+	report, err := CheckAway(ctx, s.store, away)
+	if lacking := slices.Concat(report.Gone, report.Unkept); err == nil && len(lacking) > 0 {
+		err = &StaleError{Keys: lacking}
 	}
 	return err
 }

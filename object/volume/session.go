@@ -134,7 +134,7 @@ func (s *Session) Stats() Stats {
 }
 
 // Put implements [object.Writer]. It stores nothing if a volume has the object, unless
-// the copy is known to be damaged, or it is evicted and no remote is known to have it.
+// the copy is known to be damaged, or it is evicted and no remote is known to keep it.
 func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return object.ID{}, err
@@ -166,11 +166,11 @@ func (s *Session) putValue(ctx context.Context, key object.Key, raw int, value f
 	done := Stats{Objects: 1, Bytes: int64(raw)}
 	if mine {
 		defer s.releaseKey(key)
-		found, err := s.findKept(ctx, key)
+		unkept, err := s.findUnkept(ctx, []object.Key{key})
 		if err != nil {
 			return err
 		}
-		if !found {
+		if len(unkept) > 0 {
 			done.NewObjects, done.NewBytes = 1, int64(raw)
 			if done.StoredBytes, err = s.putNew(ctx, key, raw, value); err != nil {
 				return err
@@ -257,32 +257,51 @@ func (s *Session) hasUnsealed(key object.Key) bool {
 	return s.cur != nil && s.cur.hasObject(key)
 }
 
-// findKept reports whether the session can rely on the store for an object. An evicted copy
-// counts only if a remote promises to keep the object: findKept asks.
-func (s *Session) findKept(ctx context.Context, key object.Key) (bool, error) {
-	v, index, away, err := findCopy(s.store, key)
-	if v == nil || away && s.o.fetched || err != nil {
-		return false, err
+// findUnkept returns those of the wanted objects, in their order, for which the session cannot rely on the store. An
+// evicted copy counts only if a remote has it now and promises to keep it (RELY_ON_KEPT): findUnkept asks.
+func (s *Session) findUnkept(ctx context.Context, wanted []object.Key) (unkept []object.Key, err error) {
+	type place struct {
+		v     *sealedVolume
+		index int
 	}
-	if away {
-		gone, unknown, _, err := Gone(ctx, s.store, []object.Key{key})
-		if err != nil || len(gone)+len(unknown) > 0 {
-			return false, err
+	places := make([]place, len(wanted))
+	away := map[object.Key]bool{} // whether a remote keeps it
+	var ask []object.Key
+	for i, key := range wanted {
+		v, index, isAway, err := findCopy(s.store, key)
+		if err != nil {
+			return nil, err
 		}
-		// RELY_ON_KEPT: a remote that has it now may delete it before the next collection here.
-		unkept, why, err := Unkept(ctx, s.store, []object.Key{key})
-		if err != nil || why != nil || len(unkept) > 0 {
-			return false, err
+		places[i] = place{v, index}
+		if isAway {
+			away[key] = !s.o.fetched
+			ask = append(ask, key)
+		}
+	}
+	if len(ask) > 0 && !s.o.fetched {
+		report, err := CheckAway(ctx, s.store, ask)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range slices.Concat(report.Gone, report.Unkept, report.Unknown) {
+			away[key] = false
 		}
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addHit(v, index)
-	if away {
-		s.away[key] = struct{}{}
+	for i, key := range wanted {
+		kept, isAway := away[key]
+		if places[i].v == nil || isAway && !kept {
+			unkept = append(unkept, key)
+			continue
+		}
+		s.addHit(places[i].v, places[i].index)
+		if isAway {
+			s.away[key] = struct{}{}
+		}
 	}
-	return true, nil
+	return unkept, nil
 }
 
 // addHit is relyOn for a caller that holds the mu of the session. V is open.
@@ -452,7 +471,7 @@ func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
 
 // Missing implements [object.Reader]. Publish ensures that found objects are
 // still there, as it does for objects that were put. An evicted object is missing unless a remote
-// has it at present.
+// keeps it at present.
 func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -470,20 +489,15 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 	}
 
 	gone := missing // in the order of left
-	for _, key := range left {
-		if len(gone) > 0 && gone[0] == key {
+	left = slices.DeleteFunc(left, func(key object.Key) bool {
+		is := len(gone) > 0 && gone[0] == key
+		if is {
 			gone = gone[1:]
-			continue
 		}
-		found, err := s.findKept(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		if !found { // removed just now, damaged, or evicted and not on a remote: the caller has to put it
-			missing = append(missing, key)
-		}
-	}
-	return missing, nil
+		return is
+	})
+	unkept, err := s.findUnkept(ctx, left)
+	return append(missing, unkept...), err // removed just now, damaged, or evicted and not kept: the caller has to put them
 }
 
 var _ object.ReadWriter = (*Session)(nil)

@@ -21,15 +21,18 @@ import (
 // Store reads the objects of a repository. It is an [object.Reader], and safe for
 // concurrent use.
 type Store struct {
-	// Elsewhere, if not nil, has the evicted objects. Missing returns the objects that no remote
-	// has, and an error if a remote could not be asked. The store verifies the bytes that Get
+	// Elsewhere, if not nil, has the evicted objects. The store verifies the bytes that Get
 	// returns. Elsewhere must be safe for concurrent use. The caller sets it before the first use
-	// of the store, whose Close closes it. See [Gone]. Room returns the number of bytes of fetched
+	// of the store, whose Close closes it. Room returns the number of bytes of fetched
 	// objects that may be stored here.
+	//
+	// FindUnkept returns the objects that no remote has now, and the ones that a remote has and none promises to keep. With
+	// an error, a remote that could not be asked may keep them. See [CheckAway].
 	Elsewhere interface {
 		object.BatchReader
 		io.Closer
 		Room() int64
+		FindUnkept(ctx context.Context, keys []object.Key) (gone, unkept []object.Key, err error)
 	}
 
 	// Published, if not nil, is called each time that a session has published, or failed to
@@ -187,7 +190,7 @@ func corruptOf(key object.Key, err error) error {
 }
 
 // Missing implements [object.Reader]. It does not read the objects. An evicted object that no
-// remote had at the last look is missing (see [Gone]). It returns an
+// remote had at the last look is missing (see [CheckAway]). It returns an
 // [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key

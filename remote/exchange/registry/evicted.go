@@ -29,7 +29,7 @@ type evictedReader struct {
 	failed error       // of a remote that did not
 	asked  bool
 	at     time.Time // when they were asked
-	second bool      // Missing has asked them once more
+	second bool      // FindUnkept has asked them once more
 }
 
 // knownHead is the head of a remote, and the note of its keep ref from before it was read.
@@ -148,48 +148,72 @@ func (e *evictedReader) GetAll(ctx context.Context, keys []object.Key, take func
 // Missing returns the objects that no remote has now: no live pack of its present head, or no
 // file of such a pack. An error means that a remote could not be asked that may have them.
 func (e *evictedReader) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	return e.askTwice(ctx, keys, false)
+	gone, _, err := e.FindUnkept(ctx, keys)
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	return gone, err
 }
 
-// FindUnkept implements [volume.Keeper]. A remote keeps an object if it has it, and if its present head has the
-// keep ref that reaches everything that is away (RELY_ON_KEPT).
-func (e *evictedReader) FindUnkept(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	return e.askTwice(ctx, keys, true)
-}
-
-// askTwice returns the objects that no remote has or, with promised, keeps.
-func (e *evictedReader) askTwice(ctx context.Context, keys []object.Key, promised bool) ([]object.Key, error) {
-	missing, err := e.missingWithin(ctx, keys, headAge, promised)
-	if len(missing) == 0 || err != nil {
-		return missing, err
+// FindUnkept returns the objects that no remote has, and the ones that one has and none keeps. A remote keeps an object if it
+// has it, and if its present head has the keep ref that reaches everything that is away (RELY_ON_KEPT).
+func (e *evictedReader) FindUnkept(ctx context.Context, keys []object.Key) (gone, unkept []object.Key, err error) {
+	gone, unkept, err = e.unkeptWithin(ctx, keys, headAge)
+	if len(gone)+len(unkept) == 0 || err != nil {
+		return gone, unkept, err
 	}
 
-	// Another process may have pushed objects.
+	// Another process may have pushed objects or a keep ref.
 	age := errorAge
 	e.mu.Lock()
 	if !e.second {
 		e.second, age = true, 0
 	}
 	e.mu.Unlock()
-	return e.missingWithin(ctx, missing, age, promised)
+	return e.unkeptWithin(ctx, slices.Concat(gone, unkept), age)
 }
 
-// missingWithin is askTwice by heads that are younger than age.
-func (e *evictedReader) missingWithin(ctx context.Context, keys []object.Key, age time.Duration, promised bool) ([]object.Key, error) {
+// unkeptWithin is FindUnkept by heads that are younger than age.
+func (e *evictedReader) unkeptWithin(ctx context.Context, keys []object.Key, age time.Duration) (gone, unkept []object.Key, err error) {
 	heads, failed := e.headsWithin(ctx, age)
+	gone, unkept = keys, keys
 	for _, head := range heads {
-		if promised && !head.note.KeepsAll(head.State()) {
+		promises := head.note.KeepsAll(head.State())
+		wanted := gone
+		if promises {
+			wanted = unkept
+		}
+		if len(wanted) == 0 {
 			continue
 		}
-		var err error
-		if keys, err = head.FindUnkept(ctx, keys); err != nil {
-			return nil, err
+		lacking, err := head.FindUnkept(ctx, wanted)
+		if err != nil {
+			failed = err
+			continue
 		}
-		if len(keys) == 0 {
-			return nil, nil
+		gone = intersect(gone, lacking)
+		if promises {
+			unkept = lacking
 		}
 	}
-	return keys, failed
+	isGone := make(map[object.Key]bool, len(gone))
+	for _, key := range gone {
+		isGone[key] = true
+	}
+	unkept = slices.DeleteFunc(slices.Clone(unkept), func(key object.Key) bool { return isGone[key] })
+	if len(gone)+len(unkept) == 0 {
+		failed = nil
+	}
+	return gone, unkept, failed
+}
+
+// intersect returns the keys that are in both lists, in the order of a.
+func intersect(a, b []object.Key) []object.Key {
+	in := make(map[object.Key]bool, len(b))
+	for _, key := range b {
+		in[key] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(key object.Key) bool { return !in[key] })
 }
 
 // askedHeads returns a reader for each remote, at a head of any age.

@@ -75,7 +75,7 @@ func (s *stager) isGone(ctx context.Context, e *index.Entry, ask bool) (bool, er
 	}
 
 	if ask {
-		if _, _, _, err := volume.Gone(ctx, store, keys); err != nil {
+		if _, err := volume.CheckAway(ctx, store, keys); err != nil {
 			return false, err
 		}
 	}

@@ -53,6 +53,7 @@ const (
 	KeySafeHooks     = "safe.hooks"     // repositories whose own configuration may run commands
 	KeyPager         = "core.pager"
 	KeyEditor        = "core.editor"
+	KeySSHCommand    = "core.ssh-command" // the program that connects by SSH
 	KeyColor         = "color.ui"
 	KeyAlias         = "alias."
 	KeyTool          = "diff.tool" // the program of difftool
@@ -83,6 +84,10 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: KeyGit, Form: "keep or write", Default: GitKeep, Help: "write: commands make and change .git folders as commits have them", check: checkOneOf(GitKeep, GitWrite)},
 	{Name: KeyIgnoreFiles, Form: "list of NAMEs", Help: "more files with patterns, as .gitignore; .kistignore overrules them", List: true, check: checkTextSetting(object.CheckName)},
 	{Name: KeyPager, Form: "COMMAND", Scope: UserOnly, Help: "the pager; cat for none", check: checkTextSetting(nil)},
+	{Name: KeySSHCommand, Form: "COMMAND", Default: "ssh", Scope: UserOnly, Help: "the program that connects to remotes by SSH", check: checkTextSetting(func(text string) error {
+		_, err := remote.SplitWords(text)
+		return err
+	})},
 	{Name: KeyTool, Form: "NAME", Scope: UserOnly, Help: "the program of 'kist difftool'", check: checkTextSetting(nil)},
 	{Name: KeyToolSection + "*.cmd", Form: "COMMAND", Scope: UserOnly, Help: "the command of the program NAME, for $LOCAL and $REMOTE", check: checkTextSetting(nil)},
 	{Name: KeyToolPrompt, Form: "true or false", Default: "true", Scope: UserOnly, Help: "'kist difftool' asks before each file", check: checkBoolSetting},

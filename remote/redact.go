@@ -72,7 +72,7 @@ func redact(rawURL string) (string, []string) {
 // malformed finds the beginning of a URL in a text: a scheme with at least one
 // slash, or a scheme of kist without any.
 var malformed = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[^a-z0-9+.-])((?:[a-z][a-z0-9+.-]*:/|(?:mongodb(?:\+srv)?|s3|https?|file):)/*)`)
+	return regexp.MustCompile(`(?i)(?:^|[^a-z0-9+.-])((?:[a-z][a-z0-9+.-]*:/|(?:mongodb(?:\+srv)?|s3|https?|file|ssh|sftp):)/*)`)
 })
 
 // redactPath hides a password in a text without a scheme. It may be a URL with

@@ -80,6 +80,13 @@ type Replacer interface {
 	Replace(ctx context.Context, name string, data []byte) error
 }
 
+// Doubter is a store whose server may lack what Create needs for several writers. No trial of Create can
+// prove that, since the moments between two steps of a server are short.
+type Doubter interface {
+	// Doubt returns what the server lacks, or nil. It knows that after the first Create.
+	Doubt() error
+}
+
 // Retention is a lock of a blob or record: until it ends, the stored bytes cannot
 // be deleted or changed.
 type Retention struct {
@@ -336,7 +343,9 @@ var (
 // More causes of an [Error], which need words of their own.
 var (
 	// ErrClock means that the clocks of this machine and of the store differ.
-	ErrClock = errors.New("the clock of this machine differs from the clock of the store")
+	// ErrHostKey means that ssh does not know the key of a host, or knows another one.
+	ErrHostKey = errors.New("the key of the host is not known")
+	ErrClock   = errors.New("the clock of this machine differs from the clock of the store")
 	// ErrArchived means that a store has put a blob into an archive, where it cannot be read.
 	ErrArchived = errors.New("the store has archived the file")
 )
@@ -400,6 +409,8 @@ type Env struct {
 	Now    func() time.Time
 	Rand   io.Reader
 	Warn   func(string) // shows a warning; the text has no credentials
+	SSH    []string     // the program that connects by SSH, with its first arguments; nil: ssh
+	Jobs   int          // the most connections by SSH; 0: a few
 }
 
 // An Opener opens the store of a URL. Its errors have no credentials.

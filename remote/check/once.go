@@ -64,8 +64,15 @@ func (p *probe) wantRefusal(ctx context.Context, op, name string, call func(ctx 
 	return err
 }
 
-// createRace makes several callers create the same record at the same moment.
+// createRace makes several callers create the same record at the same moment, unless the store knows that it
+// is not safe.
 func (p *probe) createRace(ctx context.Context) error {
+	if d, ok := remote.As[remote.Doubter](p.b); ok {
+		if doubt := d.Doubt(); doubt != nil {
+			return failed("%v", doubt)
+		}
+	}
+
 	type held struct {
 		name string
 		data []byte

@@ -125,15 +125,6 @@ func parsePath(rawURL, dir string) (string, error) {
 	return filepath.Join(dir, path), nil
 }
 
-// checkName returns an error if name cannot be a blob here. Err is the verdict of
-// package remote. Names in tmp are reserved.
-func checkName(op, name string, err error) error {
-	if err == nil && (name == temps || strings.HasPrefix(name, temps+"/")) {
-		err = &remote.Error{Op: op, Name: name, Kind: remote.ErrName, Err: errors.New("that folder is for files that are being written")}
-	}
-	return err
-}
-
 // A move gives the file a name in another folder, if the name is free.
 type move func(from *os.File, name string, to *os.File, newName string) error
 
@@ -235,9 +226,6 @@ func sameContent(t *temp, d *os.File, name string) (bool, error) {
 	}
 }
 
-// tops are the names in the top folder of a remote.
-var tops = []string{"kist.json", "root", "packs", "index", "state", "keys", "probe", temps}
-
 // checkForeign refuses a folder that is no remote and has other files, so that
 // a remote is never mixed with them by mistake. Once a folder is a remote,
 // other files are ignored.
@@ -252,27 +240,12 @@ func (b *Backend) checkForeign(d *os.File) error {
 		return err
 	}
 
-	slices.Sort(names)
-	for _, name := range names {
-		if isForeign(name) {
-			return &kindError{remote.ErrUnsupported, &remote.ForeignError{Folder: b.root, File: name}}
-		}
+	if name := remote.FindForeign(names); name != "" {
+		return &kindError{remote.ErrUnsupported, &remote.ForeignError{Folder: b.root, File: name}}
 	}
 
 	b.own.Store(true)
 	return nil
-}
-
-// isForeign reports whether a name shows that a folder has another use. Files
-// that operating systems create by themselves do not.
-func isForeign(name string) bool {
-	switch {
-	case slices.Contains(tops, name), name == "lost+found", name == "System Volume Information", name == "$RECYCLE.BIN":
-		return false
-	case name == ".kist" || name == ".git":
-		return true
-	}
-	return !strings.HasPrefix(name, ".")
 }
 
 var errNotFolder = errors.New("not a folder")

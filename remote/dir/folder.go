@@ -284,8 +284,7 @@ func readFolder(ctx context.Context, d *os.File, prefix string) (entries []entry
 	return entries, nil
 }
 
-// temps is the folder for files that are being written.
-const temps = "tmp"
+const temps = remote.TempFolder
 
 // A temp is a file without a final name.
 type temp struct {

@@ -19,7 +19,7 @@ import (
 
 // Put implements [remote.Blobs]. It fails if the name is taken.
 func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	if err := checkName("put", name, remote.CheckBlob(name)); err != nil {
+	if err := remote.CheckInFolder("put", name, remote.CheckBlob(name)); err != nil {
 		return err
 	}
 	return failStore("put", name, b.storeFile(ctx, name, body, size))
@@ -27,7 +27,7 @@ func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 
 // Create implements [remote.Creator].
 func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
-	if err := checkName("create", name, remote.CheckRecord(name, len(data))); err != nil {
+	if err := remote.CheckInFolder("create", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
 	}
 	return failStore("create", name, b.storeFile(ctx, name, bytes.NewReader(data), int64(len(data))))
@@ -35,7 +35,7 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 
 // Replace implements [remote.Replacer] by a rename.
 func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
-	if err := checkName("replace", name, remote.CheckRecord(name, len(data))); err != nil {
+	if err := remote.CheckInFolder("replace", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
 	}
 	return failStore("replace", name, b.replace(ctx, name, data))
@@ -73,7 +73,7 @@ func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
 
 // Delete implements [remote.Blobs].
 func (b *Backend) Delete(ctx context.Context, name string) error {
-	if err := checkName("delete", name, remote.CheckName(name)); err != nil {
+	if err := remote.CheckInFolder("delete", name, remote.CheckName(name)); err != nil {
 		return err
 	}
 	err := b.remove(ctx, name)
@@ -174,7 +174,7 @@ const piece = 4 << 20
 
 // Get implements [remote.Blobs].
 func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
-	if err := checkName("get", name, remote.CheckName(name)); err != nil {
+	if err := remote.CheckInFolder("get", name, remote.CheckName(name)); err != nil {
 		return 0, err
 	}
 	n, err := b.get(ctx, name, p, off)
@@ -221,7 +221,7 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 
 // Stat implements [remote.Blobs].
 func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
-	if err := checkName("stat", name, remote.CheckName(name)); err != nil {
+	if err := remote.CheckInFolder("stat", name, remote.CheckName(name)); err != nil {
 		return remote.Info{}, err
 	}
 	d, st, err := b.findFile(ctx, name)

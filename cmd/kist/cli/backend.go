@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/remote/limit"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/s3"
+	"github.com/kist-vcs/kist/remote/sftp"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -27,6 +28,8 @@ var backends = remote.Registry{
 	"s3":          s3.Open,
 	"mongodb":     gridfs.Open,
 	"mongodb+srv": gridfs.Open,
+	"ssh":         sftp.Open,
+	"sftp":        sftp.Open,
 }
 
 // transferOptions are the options of commands that talk to a remote.
@@ -51,10 +54,28 @@ func (o *transferOptions) RegisterJobs(cmd *cobra.Command) {
 // OpenStore opens the store of a URL.
 func OpenStore(ctx context.Context, env *Env, url string) (remote.Backend, error) {
 	env.Secrets.learnPasswords(url)
+	ssh, err := sshCommand(env)
+	if scheme, _, _ := strings.Cut(strings.ToLower(url), "://"); err != nil && (scheme == "ssh" || scheme == "sftp") {
+		return nil, err
+	}
 	return backends.Open(ctx, url, remote.Env{
 		Getenv: env.Getenv, Home: env.Getenv("HOME"), Now: env.Now, Rand: env.Random, Dir: env.Dir,
-		Warn: func(text string) { env.Warn("%s", text) },
+		Warn: func(text string) { env.Warn("%s", text) }, SSH: ssh, Jobs: env.Transfer.Jobs,
 	})
+}
+
+// sshCommand returns the program that makes SSH connections, with its first arguments, or nil for ssh. A repository
+// cannot name it: the program would run as the user.
+func sshCommand(env *Env) ([]string, error) {
+	command, from := env.Getenv("KIST_SSH_COMMAND"), "KIST_SSH_COMMAND"
+	if command == "" {
+		command, from = env.User.Get(kist.KeySSHCommand), kist.KeySSHCommand
+	}
+	words, err := remote.SplitWords(command)
+	if err != nil {
+		return nil, Usagef("%s: %w", from, err)
+	}
+	return words, nil
 }
 
 // RetryOptions returns the rules for retries of requests to a remote.
@@ -78,15 +99,11 @@ func (e *Env) OpenBackend(ctx context.Context, url string) (remote.Backend, erro
 }
 
 // RemoteURL returns the URL of a remote, as the configuration has it, from an argument. The
-// path of a folder becomes absolute.
+// path of a folder becomes absolute, and user@host:path a URL. A file of that name takes precedence.
 func (e *Env) RemoteURL(text string) (string, error) {
 	e.Secrets.learnPasswords("url://" + text) // the scheme may be missing
-	if sshLike(e, text) {
-		err := Usagef("%s is on another machine, and kist has no remotes over SSH", QuoteArg(remote.Redact(text)))
-		if !IsURL(text) {
-			err = Hintf(err, "a folder of this name on this machine is ./%s", Printable(remote.Redact(text)))
-		}
-		return "", Hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
+	if url, ok := remote.SSHURL(text); ok && !e.exists(text) {
+		return url, nil
 	}
 	if isGitRepository(e, text) {
 		err := Usagef("%s is a git repository or a URL for git, and no remote of kist", QuoteArg(remote.Redact(text)))
@@ -98,12 +115,18 @@ func (e *Env) RemoteURL(text string) (string, error) {
 	return e.Path(text), nil
 }
 
+// exists reports whether there is a file or folder with a path.
+func (e *Env) exists(path string) bool {
+	_, err := os.Lstat(e.Path(path))
+	return err == nil
+}
+
 // isGitRepository reports whether text is a URL of a kind that only git knows, or a folder with
 // a git repository and none of kist.
 func isGitRepository(e *Env, text string) bool {
 	scheme, _, isURL := strings.Cut(strings.ToLower(text), "://")
 	if isURL && scheme != "file" {
-		return slices.Contains([]string{"http", "https", "git"}, scheme)
+		return slices.Contains([]string{"http", "https", "git", "git+ssh", "ssh+git"}, scheme)
 	}
 	dir := e.Path(strings.TrimPrefix(text, "file://"))
 	has := func(name string) bool {

@@ -208,7 +208,7 @@ var Causes = []struct {
 
 	// Remotes.
 	{matches(kist.ErrNoRemote), ExitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
-	{matches(registry.ErrNone), ExitFailed, "no-remote", "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE"},
+	{matches(registry.ErrNone), ExitFailed, "no-remote", "'kist remote add origin URL' adds one; URL may be a folder, USER@HOST:PATH, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE"},
 	{matches(registry.ErrWhich), ExitUsage, "", "name one of them; 'kist remote' lists them"},
 	{matches(registry.ErrDetached), ExitFailed, "detached", "name a branch; a push takes HEAD:BRANCH"},
 	{IsA[*registry.OtherNameError], ExitFailed, "upstream", ""}, // see upstreamHint
@@ -248,6 +248,7 @@ var Causes = []struct {
 	{IsA[*remote.ForeignError], ExitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
 	{matches(remote.ErrURL), ExitRemote, "", "'kist help remote' lists the URLs that kist knows"},
 	{matches(remote.ErrClock), ExitCredentials, "clock", "set the clock of this machine, with NTP for example"},
+	{matches(remote.ErrHostKey), ExitRemote, "host-key", "connect once with ssh itself, and compare the key that it shows with that of the server"},
 	{matches(remote.ErrArchived), ExitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
 	{matches(remote.ErrCredentials), ExitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(remote.ErrCertificate), ExitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},

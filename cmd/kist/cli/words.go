@@ -144,22 +144,6 @@ func deniedRepository(err error) string {
 	return dir
 }
 
-// sshLike reports whether text looks like a folder on another machine in git's notation:
-// host:path, user@host:path, ssh://host/path. A file of that name takes precedence.
-func sshLike(env *Env, text string) bool {
-	scheme, _, isURL := strings.Cut(text, "://")
-	if isURL {
-		return slices.Contains([]string{"ssh", "sftp", "scp", "rsync", "git", "git+ssh", "ssh+git"}, strings.ToLower(scheme))
-	}
-	host, rest, found := strings.Cut(text, ":")
-	first, _, _ := strings.Cut(rest, "/")
-	if !found || host == "" || strings.Contains(host, "/") || strings.Contains(first, "@") || backends[strings.ToLower(host)] != nil {
-		return false
-	}
-	_, err := os.Lstat(env.Path(text))
-	return err != nil
-}
-
 // ShortRef returns the name of a ref without the folder of its kind.
 func ShortRef(name string) string {
 	for _, prefix := range []string{refs.Heads, refs.Tags, refs.Remotes} {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,6 +75,11 @@ func All(r *kist.Repository) []Remote {
 }
 
 func newRemote(r *kist.Repository, name string, c kist.RemoteConfig) Remote {
+	if url, ok := remote.SSHURL(c.URL); ok {
+		if _, err := os.Lstat(filepath.Join(r.Home(), c.URL)); err != nil {
+			c.URL = url
+		}
+	}
 	return Remote{
 		Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock, Encrypted: c.Encrypted,
 		RequireSigned: kist.RequiresSigned(r.Options().User, r.Config(), name),

@@ -25,12 +25,16 @@ func NewRemote(env *cli.Env) *cobra.Command {
 		Use:   "remote [COMMAND]",
 		Short: "manage remotes",
 		Long: `A remote is a named store that repositories are pushed to and fetched from: a
-shared folder, a bucket, or a database. It needs no server of kist's own.
+shared folder, a bucket, a database, or a folder on a server with SSH. It needs
+no server of kist's own.
 Without a command, lists the remotes; with --verbose also their URLs.
 
 A URL is one of
 
   /media/backup/photos             a folder, on a disk or a network file system
+  USER@HOST:PATH                   a folder on a server with SSH; PATH starts from
+                                   the home folder there, or begins with a slash
+  ssh://USER@HOST:PORT/PATH        the same, from / on; /~/PATH for the home folder
   s3://BUCKET/PREFIX               S3, or a compatible store; then with
                                    ?endpoint=https://HOST, and &region=NAME
   mongodb://HOST/DATABASE          GridFS; ?bucket=NAME can follow, and whatever
@@ -40,8 +44,11 @@ A URL holds no keys or passwords, and kist does not store them. For S3, kist
 looks where AWS's own tools do: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
 AWS_PROFILE and ~/.aws, or the role of the machine. For MongoDB, it uses
 KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD, and sends them only to the
-hosts in KIST_MONGODB_HOST.`,
+hosts in KIST_MONGODB_HOST. For SSH, it runs ssh, which has its own keys and
+agents; KIST_SSH_COMMAND and core.ssh-command name another program. A file here
+named HOST:PATH takes precedence.`,
 		Example: `  kist remote add origin /media/backup/photos
+  kist remote add nas anna@nas:backup/photos
   kist remote add cloud 's3://bucket/photos?endpoint=https://s3.example.org'
   kist remote -v`,
 		Args:              cli.NoArguments,

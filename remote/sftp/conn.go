@@ -1,0 +1,229 @@
+package sftp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pkg/sftp"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+const (
+	// fewConns is the most connections without a wish of the user.
+	fewConns = 4
+
+	// inFlight is the most requests of a file that wait for their answers: as many bytes as OpenSSH takes at once.
+	inFlight = 64
+
+	// patience is the time that a call gets to end by itself after its context has ended. Then its connection is
+	// closed, which ends all calls that use it.
+	patience = 2 * time.Second
+)
+
+// Extensions of SFTP by OpenSSH.
+const (
+	extHardlink    = "hardlink@openssh.com"
+	extFsync       = "fsync@openssh.com"
+	extPosixRename = "posix-rename@openssh.com"
+	extStatvfs     = "statvfs@openssh.com"
+)
+
+var errClosed = errors.New("the store was closed")
+
+// conn is a connection. Any number of calls use it at once.
+type conn struct {
+	*sftp.Client
+	link   link
+	active int // calls; its pool's mu guards it
+}
+
+func (c *conn) has(extension string) bool {
+	_, ok := c.HasExtension(extension)
+	return ok
+}
+
+// pool has the connections of a backend. It opens them one after the other, when they are needed, because ssh may
+// have to ask the user something.
+type pool struct {
+	dial dialer
+
+	mu      sync.Mutex
+	most    int // connections
+	conns   []*conn
+	opening *attempt // under way, or nil
+	closed  bool
+	ends    sync.WaitGroup // goroutines that wait for the end of a connection
+}
+
+// attempt is the opening of a connection. After done is closed, err is its error.
+type attempt struct {
+	done chan struct{}
+	err  error
+}
+
+// take returns a connection with another call on it. The caller gives it back by release. A call that moves much data
+// gets a connection for itself, as long as there may be more.
+func (p *pool) take(ctx context.Context, much bool) (*conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.closed {
+			return nil, errClosed
+		}
+		var best *conn
+		if len(p.conns) > 0 {
+			best = slices.MinFunc(p.conns, func(a, b *conn) int { return cmp.Compare(a.active, b.active) })
+		}
+		if best != nil && (best.active == 0 || !much || len(p.conns) >= p.most || p.opening != nil) {
+			best.active++
+			return best, nil
+		}
+		if p.opening == nil {
+			if c, err := p.open(ctx); err == nil || best == nil || ctx.Err() != nil {
+				return c, err
+			}
+			p.most = max(1, len(p.conns)) // the server permits no more
+			continue
+		}
+
+		a := p.opening
+		p.mu.Unlock()
+		var err error
+		select {
+		case <-a.done:
+			err = a.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		p.mu.Lock()
+		if err != nil && (ctx.Err() != nil || !isEnded(err)) {
+			return nil, err
+		}
+	}
+}
+
+// isEnded reports whether an error is that of a context.
+func isEnded(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// open opens a connection for a call. The caller holds p.mu, which open leaves meanwhile.
+func (p *pool) open(ctx context.Context) (*conn, error) {
+	a := &attempt{done: make(chan struct{})}
+	p.opening = a
+	p.mu.Unlock()
+	c, err := connect(ctx, p.dial)
+	p.mu.Lock()
+	a.err = err
+	p.opening = nil
+	close(a.done)
+	if err != nil {
+		return nil, err
+	}
+	if p.closed {
+		leave(c.link)
+		return nil, errClosed
+	}
+	c.active = 1
+	p.conns = append(p.conns, c)
+	p.ends.Go(func() {
+		_ = c.Client.Wait() // the calls under way get its error
+		p.drop(c)
+		leave(c.link)
+	})
+	return c, nil
+}
+
+// connect opens a link and begins to speak SFTP.
+func connect(ctx context.Context, dial dialer) (*conn, error) {
+	l, err := dial(ctx)
+	if err != nil {
+		return nil, &callError{nil, err}
+	}
+	stop := context.AfterFunc(ctx, l.End)
+	client, err := sftp.NewClientPipe(l, l, sftp.UseConcurrentWrites(true), sftp.MaxConcurrentRequestsPerFile(inFlight))
+	if !stop() && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		leave(l)
+		if ctx.Err() == nil {
+			err = explainStart(l.Wait(), err)
+		}
+		return nil, err
+	}
+	return &conn{Client: client, link: l}, nil
+}
+
+// drop takes a connection out of the pool.
+func (p *pool) drop(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = slices.DeleteFunc(p.conns, func(other *conn) bool { return other == c })
+}
+
+func (p *pool) release(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.active--
+}
+
+// close ends all connections.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	conns := slices.Clone(p.conns)
+	p.mu.Unlock()
+	for _, c := range conns {
+		c.link.Close() // not the client's Close: it waits for a write that is stuck
+		time.AfterFunc(ending, c.link.End)
+	}
+	p.ends.Wait()
+}
+
+// call makes a call over a connection. Its error is one of package remote. After ctx has ended, f gets a moment
+// to end. Then all calls over its connection fail.
+func (b *Backend) call(ctx context.Context, op, name string, much bool, f func(ctx context.Context, c *conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return &remote.Error{Op: op, Name: name, Err: err}
+	}
+	c, err := b.pool.take(ctx, much)
+	if err != nil {
+		return convert(ctx, op, name, err)
+	}
+	defer b.pool.release(c)
+
+	done := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(b.patience)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			b.pool.drop(c)
+			c.link.End()
+		}
+	})()
+	err = f(ctx, c)
+	close(done)
+
+	if err != nil && isLost(err) && ctx.Err() == nil {
+		err = explainLoss(c.link)
+	}
+	return convert(ctx, op, name, err)
+}
+
+// explainLoss returns the error for a connection that broke.
+func explainLoss(l link) error {
+	leave(l)
+	if reason := l.Wait(); reason != nil {
+		return &callError{remote.ErrTemporary, fmt.Errorf("the connection was lost: %w", reason)}
+	}
+	return &callError{remote.ErrTemporary, errors.New("the connection was lost")}
+}

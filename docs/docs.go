@@ -3,7 +3,7 @@ package docs
 
 import _ "embed"
 
-// The pages about names of paths and commits, about ages, about variables, about remotes in S3, and about signatures.
+// The pages about names of paths and commits, about ages, about variables, about remotes in S3 and behind web servers, and about signatures.
 var (
 	//go:embed paths.md
 	Paths string
@@ -15,6 +15,8 @@ var (
 	Environment string
 	//go:embed howto/s3.md
 	S3 string
+	//go:embed howto/publish.md
+	Publish string
 	//go:embed howto/immutable.md
 	Immutable string
 	//go:embed howto/encrypt.md

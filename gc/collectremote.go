@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
@@ -28,6 +29,9 @@ func CollectRemote(ctx context.Context, r *kist.Repository, name string, keepAge
 	defer opened.Close()
 
 	if !o.DryRun {
+		if err := remote.CheckWritable(opened.Backend()); err != nil {
+			return collect.Stats{}, err
+		}
 		if _, err := opened.DropKeeps(ctx, r.Objects(), keepAge); err != nil {
 			return collect.Stats{}, err
 		}

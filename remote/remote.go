@@ -148,6 +148,15 @@ func As[T any](b Backend) (T, bool) {
 	}
 }
 
+// CheckWritable returns the error of every write if nobody can write to a store, such as that behind a web
+// server. The error matches ErrReadOnly.
+func CheckWritable(b Backend) error {
+	if r, ok := As[interface{ CheckWritable() error }](b); ok {
+		return r.CheckWritable()
+	}
+	return nil
+}
+
 // MaxNameSize is the most bytes of a name.
 const MaxNameSize = 200
 
@@ -348,6 +357,10 @@ var (
 	ErrClock   = errors.New("the clock of this machine differs from the clock of the store")
 	// ErrArchived means that a store has put a blob into an archive, where it cannot be read.
 	ErrArchived = errors.New("the store has archived the file")
+	// ErrServer means that a web server does not send files as they are, or not in parts.
+	ErrServer = errors.New("the web server is not fit for a remote")
+	// ErrReadOnly means that a store can only be read, by anybody. The kind is then ErrPermission.
+	ErrReadOnly = errors.New("the remote can only be read")
 )
 
 // Error is the error of an operation on a remote.

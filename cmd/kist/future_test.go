@@ -39,7 +39,7 @@ func versionAt(offset int, to byte) func([]byte) []byte {
 
 // indexVersion is the change of the version of an index. Its header has a checksum.
 func indexVersion(data []byte) []byte {
-	data = versionAt(9, 2)(data)
+	data = versionAt(9, 3)(data)
 	binary.LittleEndian.PutUint32(data[12:], crc32.Checksum(data[:12], crc32.MakeTable(crc32.Castagnoli)))
 	return data
 }
@@ -114,6 +114,7 @@ var futures = map[string]struct {
 	"refs.md":        {reason: "text without a version: a change is a required extension of the configuration"},
 	"names.md":       {reason: "the rules of names belong to the version of trees"},
 	"ignore.md":      {reason: "written by people"},
+	"lent.md":        {reason: "a cache: what cannot be read is not used"},
 	"remotestate.md": {reason: "copies of the remote's files, and notes that any program may remove"},
 	"walk.md":        {reason: "an example"},
 	"README.md":      {reason: "the list of the formats"},

@@ -35,13 +35,7 @@ type mounted struct {
 // go before the folder, the arguments in rev after it.
 func (s *shell) mount(rev []string, options ...string) *mounted {
 	s.Helper()
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		objecttest.Skip(s, "FUSE is needed: ", err)
-	} else {
-		f.Close()
-	}
-	needsRoot(s)
-
+	needsFUSE(s)
 	dir := filepath.Join(s.TempDir(), "history")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		s.Fatal(err)

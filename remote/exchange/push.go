@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -246,7 +247,15 @@ func openForPush(ctx context.Context, r *kist.Repository, m registry.Remote, o P
 	} else {
 		o.Ahead.Close()
 	}
-	return registry.Open(ctx, r, m, !o.DryRun)
+	opened, err := registry.Open(ctx, r, m, !o.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	if err := remote.CheckWritable(opened.Backend()); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return opened, nil
 }
 
 // sentRecords returns the records to send. If those here are unreadable, they are the

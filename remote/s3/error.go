@@ -10,13 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/httpclient"
 )
 
 // maxReason limits the text of a store's reason, in bytes.
@@ -36,10 +35,10 @@ func (b *Backend) convertError(ctx context.Context, op, name string, a *answer, 
 	e := &remote.Error{Op: op, Name: name}
 	if resp := minio.ToErrorResponse(err); resp.StatusCode != 0 {
 		e.Kind = kindOf(op, resp)
-		if isHTML(a.header) && e.Kind == remote.ErrNotFound {
+		if httpclient.IsHTML(a.header) && e.Kind == remote.ErrNotFound {
 			e.Kind = nil // this is no S3 server, so the blob's state is unknown
 		}
-		e.Wait = b.waitAsked(a.header)
+		e.Wait = httpclient.WaitAsked(a.header, b.now())
 		e.Err = b.reasonFor(op, resp, a)
 		if isDeleted(op, name, a.header) {
 			e.Kind, e.Err = remote.ErrDamaged, errDeleted
@@ -67,19 +66,13 @@ func (b *Backend) convertError(ctx context.Context, op, name string, a *answer, 
 	case a.err == nil && a.status == 0: // no request was made
 	case untrusted:
 		e.Kind = remote.ErrCertificate
-	case isPlain(err), errors.Is(err, errEndless):
+	case httpclient.IsPlain(err), errors.Is(err, errEndless):
 	default:
 		e.Kind = remote.ErrTemporary
 	}
 
 	e.Err = b.unanswered(err)
 	return e
-}
-
-// isPlain reports whether the server does not use TLS although it should.
-func isPlain(err error) bool {
-	_, record := errors.AsType[tls.RecordHeaderError](err)
-	return record || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // unanswered returns the cause of a request without an answer. It leaves out
@@ -97,7 +90,7 @@ func (b *Backend) unanswered(err error) error {
 		text = fmt.Sprintf("the certificate of %s is not trusted: %s", b.endpoint.Host, b.cleanText(certificate.Err.Error()))
 	case err == io.EOF, err == io.ErrUnexpectedEOF:
 		text = "the connection was closed too early"
-	case isPlain(err):
+	case httpclient.IsPlain(err):
 		text = fmt.Sprintf("%s does not use TLS: write endpoint=http://… to reach it without", b.endpoint.Host)
 	case dial != nil && dial.Op == "dial":
 		text = fmt.Sprintf("%s cannot be reached: %s", b.endpoint.Host, text)
@@ -165,7 +158,7 @@ var ownWords = map[string]error{codeClock: remote.ErrClock, codeArchived: remote
 // reasonFor returns the store's reason for an error, in its own words.
 func (b *Backend) reasonFor(op string, resp minio.ErrorResponse, a *answer) error {
 	text := b.cleanText(resp.Message)
-	if isHTML(a.header) {
+	if httpclient.IsHTML(a.header) {
 		text = "a page of HTML, not an answer of S3" // from a proxy or a server that is no S3
 	}
 
@@ -194,25 +187,8 @@ func (b *Backend) reasonFor(op string, resp minio.ErrorResponse, a *answer) erro
 	return &cause{text, own}
 }
 
-func isHTML(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
-
 // cleanText returns a text of the store that is safe to show: one short line of
 // printable characters without credentials.
 func (b *Backend) cleanText(text string) string {
 	return remote.OneLine(b.source.redactSecrets(text), maxReason)
-}
-
-// waitAsked returns the time that the store asks to wait.
-func (b *Backend) waitAsked(h http.Header) time.Duration {
-	after := h.Get("Retry-After")
-	if after == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(after); err == nil {
-		return max(0, at.Sub(b.now()))
-	}
-	return 0
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/httpclient"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
@@ -179,7 +180,7 @@ func TestBodyCutShort(t *testing.T) {
 	}
 }
 
-// A slow body is read to its end. A body that stops fails with errStalled.
+// A slow body is read to its end. A body that stops fails with ErrStalled.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	f := remotetest.NewFakeS3(t, 1)
@@ -201,7 +202,7 @@ func TestSlow(t *testing.T) {
 	f.SetAnswers(remotetest.S3Do(remotetest.S3Answer{Slow: time.Hour}))
 	_, err = b.Get(t.Context(), "packs/a", make([]byte, 50_000), 0)
 	wantError(t, "get", err, remote.ErrTemporary, 0, "no progress on the connection for 50ms")
-	if !errors.Is(err, errStalled) {
+	if !errors.Is(err, httpclient.ErrStalled) {
 		t.Error(err)
 	}
 }

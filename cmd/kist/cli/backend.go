@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/remote/s3"
 	"github.com/kist-vcs/kist/remote/sftp"
 	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/web"
 )
 
 // backends open the stores of remotes, by the schemes of their URLs.
@@ -30,6 +30,8 @@ var backends = remote.Registry{
 	"mongodb+srv": gridfs.Open,
 	"ssh":         sftp.Open,
 	"sftp":        sftp.Open,
+	"http":        web.Open,
+	"https":       web.Open,
 }
 
 // transferOptions are the options of commands that talk to a remote.
@@ -126,7 +128,8 @@ func (e *Env) exists(path string) bool {
 func isGitRepository(e *Env, text string) bool {
 	scheme, _, isURL := strings.Cut(strings.ToLower(text), "://")
 	if isURL && scheme != "file" {
-		return slices.Contains([]string{"http", "https", "git", "git+ssh", "ssh+git"}, scheme)
+		git := slices.Contains([]string{"git", "git+ssh", "ssh+git"}, scheme)
+		return git || strings.HasPrefix(scheme, "http") && strings.HasSuffix(strings.TrimRight(text, "/"), ".git")
 	}
 	dir := e.Path(strings.TrimPrefix(text, "file://"))
 	has := func(name string) bool {

@@ -24,7 +24,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.pager = pager{stop: stop}
 	own.Secrets = &secrets{}
 	own.Secrets.learnPasswords(args...)
-	for _, name := range []string{"KIST_MONGODB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+	for _, name := range []string{"KIST_MONGODB_PASSWORD", "KIST_HTTP_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		own.Secrets.Add(env.Getenv(name))
 	}
 

@@ -84,7 +84,7 @@ func noCurrentFolder(err error) bool {
 func remoteWords(e *remote.Error) string {
 	refused := e.Op == "open" && e.Kind == remote.ErrCredentials // before anything was sent
 	var file *fs.PathError
-	own := refused || e.Kind == nil || e.Kind == remote.ErrNoStore || e.Kind == remote.ErrCertificate || IsA[*remote.ForeignError](e.Err)
+	own := refused || errors.Is(e.Err, remote.ErrReadOnly) || errors.Is(e.Err, remote.ErrServer) || e.Kind == nil || e.Kind == remote.ErrNoStore || e.Kind == remote.ErrCertificate || IsA[*remote.ForeignError](e.Err)
 	switch {
 	case e.Kind == remote.ErrPermission && errors.As(e.Err, &file):
 		return fmt.Sprintf("no permission to %s the folder of the remote: %v", map[bool]string{true: "read", false: "change"}[isRead(e.Op)], file.Err)

@@ -26,7 +26,8 @@ func NewRemote(env *cli.Env) *cobra.Command {
 		Short: "manage remotes",
 		Long: `A remote is a named store that repositories are pushed to and fetched from: a
 shared folder, a bucket, a database, or a folder on a server with SSH. It needs
-no server of kist's own.
+no server of kist's own. A web server that publishes the folder of a remote is a
+remote that can only be read.
 Without a command, lists the remotes; with --verbose also their URLs.
 
 A URL is one of
@@ -39,6 +40,7 @@ A URL is one of
                                    ?endpoint=https://HOST, and &region=NAME
   mongodb://HOST/DATABASE          GridFS; ?bucket=NAME can follow, and whatever
   mongodb+srv://HOST/DATABASE      else MongoDB knows
+  https://HOST/PATH                a folder that a web server publishes
 
 A URL holds no keys or passwords, and kist does not store them. For S3, kist
 looks where AWS's own tools do: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
@@ -46,7 +48,9 @@ AWS_PROFILE and ~/.aws, or the role of the machine. For MongoDB, it uses
 KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD, and sends them only to the
 hosts in KIST_MONGODB_HOST. For SSH, it runs ssh, which has its own keys and
 agents; KIST_SSH_COMMAND and core.ssh-command name another program. A file here
-named HOST:PATH takes precedence.`,
+named HOST:PATH takes precedence. For a web server, it uses ~/.netrc, or
+KIST_HTTP_USERNAME and KIST_HTTP_PASSWORD for the hosts in KIST_HTTP_HOST, and
+sends them only over TLS.`,
 		Example: `  kist remote add origin /media/backup/photos
   kist remote add nas anna@nas:backup/photos
   kist remote add cloud 's3://bucket/photos?endpoint=https://s3.example.org'
@@ -250,7 +254,8 @@ func (o *remoteAddOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 }
 
 // checkAdded checks the store of a remote that gets a name or another URL. It does not check
-// a repository, which is only read. The report is nil then, and with noCheck.
+// a repository, which is only read. The report is nil then, and with noCheck. It is empty for a store that nobody can
+// write to.
 func checkAdded(ctx context.Context, env *cli.Env, r *kist.Repository, m registry.Remote, noCheck bool) (*check.Report, error) {
 	if noCheck || m.IsRepository() {
 		return nil, nil
@@ -259,6 +264,9 @@ func checkAdded(ctx context.Context, env *cli.Env, r *kist.Repository, m registr
 		return nil, err
 	}
 	report, err := checkStore(ctx, env, m)
+	if errors.Is(err, remote.ErrReadOnly) {
+		report, err = &check.Report{Checks: []check.Result{}}, nil
+	}
 	if report != nil && env.Global.Verbose && !env.Global.JSON {
 		env.Printf("%s", report)
 	}
@@ -274,6 +282,8 @@ func checkAdded(ctx context.Context, env *cli.Env, r *kist.Repository, m registr
 // tellChecked prints the result of the check of a remote.
 func tellChecked(env *cli.Env, m registry.Remote, report *check.Report) {
 	switch {
+	case report != nil && len(report.Checks) == 0:
+		env.PrintOutcome("%s can only be read: 'kist pull' reads it, and nothing can be pushed to it\n", cli.QuoteArg(remote.Redact(m.URL)))
 	case report != nil:
 		env.PrintOutcome("remote check passed: %s%s\n", sharing(m), secrecy(m))
 	case m.IsRepository():
@@ -295,7 +305,7 @@ func secrecy(m registry.Remote) string {
 	return "; everything is encrypted before it leaves this machine"
 }
 
-// checkRepository warns if a remote has another repository than r.
+// checkRepository warns if a remote has another repository than r. A store that can only be read has to be a remote.
 func checkRepository(ctx context.Context, env *cli.Env, r *kist.Repository, m registry.Remote) error {
 	b, err := env.OpenBackend(ctx, m.URL)
 	if err != nil {
@@ -304,6 +314,9 @@ func checkRepository(ctx context.Context, env *cli.Env, r *kist.Repository, m re
 	defer b.Close()
 	identity, err := rootlog.ReadIdentity(ctx, b)
 	if errors.Is(err, rootlog.ErrEmpty) {
+		if remote.CheckWritable(b) != nil {
+			return fmt.Errorf("no kist remote in %q: %w", remote.Redact(m.URL), err)
+		}
 		return nil
 	}
 	if err == nil && !identity.IsEncrypted() && identity.Repository != r.ID() {

@@ -86,6 +86,9 @@ func checkStore(ctx context.Context, env *cli.Env, m registry.Remote) (*check.Re
 		return nil, err
 	}
 	defer b.Close()
+	if err := remote.CheckWritable(b); err != nil {
+		return nil, err
+	}
 
 	p := env.Progress("checking the store")
 	defer p.Stop()

@@ -50,8 +50,8 @@ var layers = [][]string{
 	{"tree/worktree", "tree/lent", "remote/transfer", "remote/collect", "remote/transfertest"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/crypt", "remote/keyset", "remote/check", "remote/dir", "remote/s3", "remote/gridfs", "remote/sftp", "remote/web", "remote/httpclient"},
-	{"refs/record"},
-	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/repack", "object/disk", "object/canonical", "object/sshsig", "object/objecttest", "remote/remotetest"},
+	{"refs/record", "remote/remotetest"},
+	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/repack", "object/disk", "object/canonical", "object/sshsig", "object/objecttest"},
 	{"object", "object/trace", "chunker", "remote", "docs"},
 }
 

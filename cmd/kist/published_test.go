@@ -38,7 +38,7 @@ func publish(t *testing.T, start func(folder string) *remotetest.WebServer, add 
 }
 
 // TestPublished checks the commands that read a remote behind nginx, in clear and encrypted, and
-// those that cannot write to it.
+// the errors of commands that would write to it.
 func TestPublished(t *testing.T) {
 	t.Parallel()
 	for name, add := range map[string][]string{"clear": nil, "encrypted": {"--encrypted", "--no-recovery"}} {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // SSHHost is the name under which the ssh of [SSHServer] knows its server.
@@ -78,14 +80,10 @@ ProxyCommand %s
 // findProgram returns the path of a program, or skips the test.
 func findProgram(t testing.TB, name, usual string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		path, err = exec.LookPath(usual)
+	if path, err := exec.LookPath(name); err == nil {
+		return path
 	}
-	if err != nil {
-		t.Skipf("no %s", name)
-	}
-	return path
+	return objecttest.NeedProgram(t, usual)
 }
 
 func (s *SSHServer) path(name string) string { return filepath.Join(s.Folder, name) }

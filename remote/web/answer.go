@@ -87,56 +87,76 @@ func encoding(resp *http.Response) string {
 
 // readPart reads the bytes of a file from off on into p, and returns their number.
 func (b *Backend) readPart(resp *http.Response, p []byte, off int64) (int, error) {
-	whole := resp.StatusCode == http.StatusOK
 	switch {
 	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		var size int64
-		if n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes */%d", &size); n == 1 && size > off {
-			return 0, b.noBlob(resp, errOtherPart)
-		}
-		return 0, nil
-	case !whole && resp.StatusCode != http.StatusPartialContent:
+		return 0, b.checkEnd(resp, off)
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusPartialContent:
 		return 0, b.refused(resp)
 	case encoding(resp) != "":
 		return 0, b.noBlob(resp, errCompressed)
-	case whole && off > 0 && resp.ContentLength == 0: // an empty file
+	case resp.StatusCode == http.StatusOK:
+		return b.readWhole(resp, p, off)
+	}
+	return b.readRange(resp, p, off)
+}
+
+// checkEnd returns an error if a server refuses a range although the file has bytes from off on.
+func (b *Backend) checkEnd(resp *http.Response, off int64) error {
+	var size int64
+	if n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes */%d", &size); n == 1 && size > off {
+		return b.noBlob(resp, errOtherPart)
+	}
+	return nil
+}
+
+// readWhole reads an answer that has the whole file, not a range. Only a file that fits into p counts: other servers
+// have no ranges.
+func (b *Backend) readWhole(resp *http.Response, p []byte, off int64) (int, error) {
+	size, page := resp.ContentLength, httpclient.IsHTML(resp.Header)
+	switch {
+	case off > 0 && size == 0: // an empty file
 		return 0, nil
-	case whole && off > 0 && httpclient.IsHTML(resp.Header):
+	case off > 0 && page:
 		return 0, b.noBlob(resp, errPage)
-	case whole && (off > 0 || resp.ContentLength > int64(len(p)) && !httpclient.IsHTML(resp.Header)):
+	case off > 0, size > int64(len(p)) && !page:
 		return 0, b.noBlob(resp, errNoRanges)
-	case whole && resp.ContentLength < 0 && resp.ProtoMajor < 2 && len(resp.TransferEncoding) == 0:
+	case size < 0 && resp.ProtoMajor < 2 && len(resp.TransferEncoding) == 0:
 		return 0, b.noBlob(resp, errNoLength) // nothing would show that the connection broke
+	case size >= 0:
+		p = p[:min(size, int64(len(p)))]
 	}
 
-	want := len(p)
-	if !whole {
-		n, err := promised(resp, int64(len(p)), off)
-		if err != nil {
-			return 0, b.noBlob(resp, err)
-		}
-		want = n
-	} else if resp.ContentLength >= 0 {
-		want = int(min(resp.ContentLength, int64(len(p))))
-	}
-
-	n, err := io.ReadFull(resp.Body, p[:want])
-	if whole && resp.ContentLength < 0 && (err == io.EOF || err == io.ErrUnexpectedEOF && isComplete(resp.Body)) {
+	n, err := io.ReadFull(resp.Body, p)
+	if size < 0 && (err == io.EOF || err == io.ErrUnexpectedEOF && isComplete(resp.Body)) {
 		err = nil // the end of the file
 	}
+	switch {
+	case err != nil:
+		return 0, err
+	case isPage(resp, p[:n]):
+		return 0, b.noBlob(resp, errPage)
+	case !isComplete(resp.Body):
+		return 0, b.noBlob(resp, errNoRanges)
+	}
+	return n, nil
+}
+
+// readRange reads an answer that has the requested range.
+func (b *Backend) readRange(resp *http.Response, p []byte, off int64) (int, error) {
+	n, err := promised(resp, int64(len(p)), off)
 	if err != nil {
+		return 0, b.noBlob(resp, err)
+	}
+	if n, err = io.ReadFull(resp.Body, p[:n]); err != nil {
 		return 0, err
 	}
 	if off == 0 && isPage(resp, p[:n]) {
 		return 0, b.noBlob(resp, errPage)
 	}
-	if isComplete(resp.Body) {
-		return n, nil
+	if !isComplete(resp.Body) {
+		return 0, b.noBlob(resp, errLength)
 	}
-	if whole {
-		return 0, b.noBlob(resp, errNoRanges)
-	}
-	return 0, b.noBlob(resp, errLength)
+	return n, nil
 }
 
 // promised returns the number of bytes that an answer has of the requested size bytes from off on.

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -166,8 +167,11 @@ func endsRun(ctx context.Context, err error) bool {
 }
 
 // isLocal reports whether an error is no answer of the store, but one of this machine, such
-// as too many open files.
+// as too many open files, or a program that is not there.
 func isLocal(err error) bool {
+	if _, program := errors.AsType[*exec.Error](err); program {
+		return true
+	}
 	e, ok := errors.AsType[*remote.Error](err)
 	_, system := errors.AsType[syscall.Errno](err)
 	return ok && e.Kind == nil && system

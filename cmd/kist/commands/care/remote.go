@@ -33,9 +33,10 @@ Without a command, lists the remotes; with --verbose also their URLs.
 A URL is one of
 
   /media/backup/photos             a folder, on a disk or a network file system
-  USER@HOST:PATH                   a folder on a server with SSH; PATH starts from
-                                   the home folder there, or begins with a slash
-  ssh://USER@HOST:PORT/PATH        the same, from / on; /~/PATH for the home folder
+  USER@HOST:PATH                   a folder on a server with SSH; PATH starts in
+                                   the home folder there, or is absolute
+  ssh://USER@HOST:PORT/PATH        the same with an absolute path; /~/PATH starts
+                                   in the home folder
   s3://BUCKET/PREFIX               S3, or a compatible store; then with
                                    ?endpoint=https://HOST, and &region=NAME
   mongodb://HOST/DATABASE          GridFS; ?bucket=NAME can follow, and whatever

@@ -36,8 +36,8 @@ URL.
 URL is a folder, USER@HOST:PATH, s3://BUCKET/PREFIX, or
 mongodb://HOST/DATABASE; see 'kist help remote'. The folder may also be that of
 another repository. kist reads that in place, and 'kist pull' brings its later
-commits, but nothing can be pushed to it. Its configuration has no effect, and it
-may be another user's.
+commits, but nothing can be pushed to it. Its configuration has no effect, and
+it may be another user's.
 
 All received data is checked against its hash before it is stored. If a clone is
 interrupted, run it again with the same folder: it continues.`,

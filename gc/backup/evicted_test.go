@@ -14,7 +14,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 )
@@ -132,5 +134,32 @@ func TestRoomForFetched(t *testing.T) {
 	}
 	if size, err := s.Repo.Objects().Size(t.Context()); err != nil || size > 200_000 {
 		t.Errorf("the repository has %d bytes, %v", size, err)
+	}
+}
+
+// TestUpgradeStoresNothingTwice checks that a backup of a repository whose content was given away without a keep ref makes one
+// first: it does not store the content of touched files again.
+func TestUpgradeStoresNothingTwice(t *testing.T) {
+	ctx := t.Context()
+	s, b := evictedFiles(t, map[string]string{"file": objecttest.Noise(1, 100_000)})
+	r, err := kist.Open(s.Dir, kisttest.Opens(b))
+	s.Check(err)
+	note := transfer.ReadKeep(registry.Dir(r, "origin"))
+	_, err = exchange.Push(ctx, r, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{{Name: note.Ref()}}})
+	s.Check(err)
+	s.Check(transfer.WriteKeep(ctx, registry.Dir(r, "origin"), transfer.KeepNote{}))
+	s.Check(r.Close())
+
+	s.Write("copy", objecttest.Noise(1, 100_000))
+	for _, limit := range []int64{0, 1 << 20} {
+		r, err := kist.Open(s.Dir, kisttest.Opens(b))
+		s.Check(err)
+		exchange.Connect(ctx, r)
+		report := backup.Run(ctx, r, backup.Options{LocalLimit: limit})
+		s.Check(report.Err())
+		if report.Stored.StoredBytes > 10_000 {
+			t.Errorf("limit %d: stored %d bytes again", limit, report.Stored.StoredBytes)
+		}
+		s.Check(r.Close())
 	}
 }

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
@@ -15,13 +16,27 @@ import (
 var ErrLimit = errors.New("a local limit needs a remote")
 
 // limitSession makes the session of the backup give content away whenever it has stored a
-// quarter of the local limit. It gives content away first if the store is too large already.
+// quarter of the local limit. It gives content away first if the store is too large already. It renews the keep ref, so that the
+// session relies on content that is away.
 func (b *run) limitSession(ctx context.Context) error {
-	if b.LocalLimit == 0 {
+	if len(registry.All(b.repo)) == 0 {
+		if b.LocalLimit > 0 {
+			return ErrLimit
+		}
 		return nil
 	}
-	if len(registry.All(b.repo)) == 0 {
-		return ErrLimit
+	_, name, err := b.findTarget(ctx)
+	if err == nil {
+		err = exchange.RenewKeep(ctx, b.repo, name, nil)
+	}
+	if cerr := ctx.Err(); cerr != nil {
+		return cerr
+	}
+	if err != nil { // the bytes are at hand
+		b.repo.Options().Warn(fmt.Sprintf("content that was given away is stored again if it is met: %v", err))
+	}
+	if b.LocalLimit == 0 {
+		return nil
 	}
 	b.session.UnloadBytes = b.LocalLimit / 4
 	b.session.Unload = b.unloadVolumes

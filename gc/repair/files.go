@@ -118,7 +118,7 @@ var Files = []KnownFiles{
 
 	{Pattern: "quarantine/**", Sort: Aside, What: "damaged files of earlier repairs", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "CLONING", Sort: Note, What: "an unfinished clone", Unproven: harmless, Cut: harmless, Absent: "the next clone starts again"},
-	noteFile("backup.last"), noteFile("checked"), noteFile("gc.due"), noteFile("gc.last"), noteFile("gc.failed"), noteFile("unrecorded"), noteFile("identity"),
+	noteFile("backup.last"), noteFile("checked"), noteFile("gc.due"), noteFile("gc.last"), noteFile("gc.failed"), noteFile("away.last"), noteFile("unrecorded"), noteFile("identity"),
 	noteFile("beside-git"),
 	{Pattern: "reserve", Sort: Aside, What: "space for commands that free space on a full disk", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "*.lock", Sort: Lock, What: "a lock", Unproven: harmless, Cut: harmless, Absent: harmless},

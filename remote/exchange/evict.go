@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -345,4 +347,41 @@ func EvictDue(ctx context.Context, r *kist.Repository) (*EvictResult, error) {
 		return nil, nil
 	}
 	return result, err
+}
+
+// lastAway is the file below the .kist folder with the time of the last [MaintainAway].
+const lastAway = "away.last"
+
+// awayInterval is the shortest time between two calls of MaintainAway that [IsAwayDue] wants: the content may be unpushed,
+// or the remote unreachable.
+const awayInterval = time.Hour
+
+// IsAwayDue reports whether [MaintainAway] has something to do. It is cheap.
+func IsAwayDue(ctx context.Context, r *kist.Repository) bool {
+	if data, err := disk.ReadFile(filepath.Join(r.Dir(), lastAway)); err == nil {
+		last, err := time.Parse(time.RFC3339, strings.TrimSpace(string(data)))
+		if since := r.Options().Now().Sub(last); err == nil && since >= 0 && since < awayInterval {
+			return false
+		}
+	}
+	if limit, _ := LocalLimit(r); limit > 0 && len(registry.All(r)) > 0 {
+		if size, err := r.Objects().Size(ctx); err == nil && size > limit {
+			return true
+		}
+	}
+	due, err := dueKeeps(ctx, r)
+	return err == nil && len(due) > 0
+}
+
+// MaintainAway gives content away as EvictDue does, and renews the keep refs that are a month old, or missing here.
+func MaintainAway(ctx context.Context, r *kist.Repository) error {
+	if !IsAwayDue(ctx, r) {
+		return nil
+	}
+	err := disk.WriteFile(filepath.Join(r.Dir(), lastAway), fmt.Appendln(nil, r.Options().Now().UTC().Format(time.RFC3339)))
+	if err != nil {
+		return err
+	}
+	_, err = EvictDue(ctx, r)
+	return errors.Join(err, renewKeeps(ctx, r))
 }

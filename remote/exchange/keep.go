@@ -39,13 +39,16 @@ func lockKeep(ctx context.Context, r *kist.Repository) (*disk.FileLock, error) {
 	return disk.Lock(ctx, filepath.Join(r.Dir(), "keep.lock"), disk.Exclusive, 0)
 }
 
-// RenewKeep moves the keep ref of r on a remote if content is away and the keep ref is a month old, or
-// does not reach all of it. It deletes the ref if nothing is away. It does nothing if
-// another process holds the lock of the keep refs.
-func RenewKeep(ctx context.Context, r *kist.Repository, name string) error {
-	note := transfer.ReadKeep(registry.Dir(r, name))
-	away, err := volume.HasEvicted(ctx, r.Objects())
-	if err != nil || !away && note.ID == "" {
+// RenewKeep moves the keep ref of r on a remote if content is away that it does not reach, or if it is a month old or was
+// deleted. It deletes the ref if nothing is away. It does nothing if
+// another process holds the lock of the keep refs. Head is the present head of the remote; nil: RenewKeep reads it if
+// content is away.
+func RenewKeep(ctx context.Context, r *kist.Repository, name string, head *rootlog.State) error {
+	due, err := isKeepDue(ctx, r, name)
+	if err == nil && !due {
+		due, err = lacksKeep(ctx, r, name, head)
+	}
+	if !due || err != nil {
 		return err
 	}
 	lock, err := lockKeep(ctx, r)
@@ -56,16 +59,74 @@ func RenewKeep(ctx context.Context, r *kist.Repository, name string) error {
 		return err
 	}
 	defer lock.Unlock()
-
 	k := &keeper{repo: r, name: name}
-	if away, err = volume.HasEvicted(ctx, r.Objects()); err != nil {
-		return err
-	}
-	note = transfer.ReadKeep(registry.Dir(r, name))
-	if n := len(note.Commits); away && n > 0 && note.Commits[n-1].All && r.Options().Now().Sub(note.Commits[n-1].Time) < keepAge {
-		return nil
-	}
 	return k.move(ctx)
+}
+
+// isKeepDue reports whether the keep ref on a remote has to be made, renewed or deleted, by its note.
+func isKeepDue(ctx context.Context, r *kist.Repository, name string) (bool, error) {
+	note := transfer.ReadKeep(registry.Dir(r, name))
+	away, err := volume.HasEvicted(ctx, r.Objects())
+	if !away || err != nil {
+		return note.ID != "", err
+	}
+	n := len(note.Commits)
+	return n == 0 || !note.Commits[n-1].All || isOld(r, note), nil
+}
+
+// isOld reports whether the newest commit of a keep ref is a month old.
+func isOld(r *kist.Repository, note transfer.KeepNote) bool {
+	n := len(note.Commits)
+	return n > 0 && r.Options().Now().Sub(note.Commits[n-1].Time) >= keepAge
+}
+
+// lacksKeep reports whether content is away, and the remote at head, or at its present head if that is nil, does not keep it.
+func lacksKeep(ctx context.Context, r *kist.Repository, name string, head *rootlog.State) (bool, error) {
+	away, err := volume.HasEvicted(ctx, r.Objects())
+	if !away || err != nil {
+		return false, err
+	}
+	if head == nil {
+		opened, err := registry.OpenNamed(ctx, r, name)
+		if err != nil {
+			return false, err
+		}
+		defer opened.Close()
+		if head, err = opened.Head(ctx); err != nil {
+			return false, err
+		}
+	}
+	return !transfer.ReadKeep(registry.Dir(r, name)).KeepsAll(head), nil
+}
+
+// renewKeeps renews the keep refs on all remotes that have one, as far as that is due by their notes. Without any, it
+// makes one on the default remote if content is away.
+func renewKeeps(ctx context.Context, r *kist.Repository) error {
+	names, err := dueKeeps(ctx, r)
+	for _, name := range names {
+		err = errors.Join(err, RenewKeep(ctx, r, name, nil))
+	}
+	return err
+}
+
+// dueKeeps returns the remotes with keep refs that are due, see renewKeeps.
+func dueKeeps(ctx context.Context, r *kist.Repository) (names []string, err error) {
+	away, err := volume.HasEvicted(ctx, r.Objects())
+	if err != nil {
+		return nil, err
+	}
+	any := false
+	for _, m := range registry.All(r) {
+		note := transfer.ReadKeep(registry.Dir(r, m.Name))
+		any = any || note.ID != ""
+		if note.ID != "" && (!away || isOld(r, note)) {
+			names = append(names, m.Name)
+		}
+	}
+	if name, derr := registry.Default(r); away && !any && derr == nil {
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // keeper moves the keep ref of a repository on a remote. Its user holds the lock of [lockKeep].

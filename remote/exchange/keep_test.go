@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -44,7 +45,10 @@ func keepRefs(t *testing.T, r *kist.Repository) (names []string) {
 // deleteOnRemote deletes a ref of origin, as another clone would.
 func deleteOnRemote(t *testing.T, r *kist.Repository, name string) {
 	t.Helper()
-	_, err := exchange.Push(t.Context(), r, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{{Name: name}}})
+	b, err := r.Options().Backend(t.Context(), "")
+	kisttest.Check(t, err)
+	other := kisttest.New(t).WithRemote(b)
+	_, err = exchange.Push(t.Context(), other, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{{Name: name}}})
 	kisttest.Check(t, err)
 }
 
@@ -149,7 +153,7 @@ func TestKeepRenewed(t *testing.T) {
 	}
 	calls := func(ahead time.Duration) int {
 		before := faulty.Calls(remotetest.Create)
-		s.Check(exchange.RenewKeep(ctx, at(ahead), "origin"))
+		s.Check(exchange.RenewKeep(ctx, at(ahead), "origin", nil))
 		return faulty.Calls(remotetest.Create) - before
 	}
 	if n := calls(20 * 24 * time.Hour); n != 0 {
@@ -169,6 +173,69 @@ func TestKeepRenewed(t *testing.T) {
 	if n := len(keepRefs(t, r)); n != 0 {
 		t.Errorf("%d keep refs after 500 days, want 0", n)
 	}
+}
+
+// TestKeepMadeAgain checks that a push makes a keep ref again that somebody deleted, also if it moves nothing.
+func TestKeepMadeAgain(t *testing.T) {
+	s, _, r, first := evictedRepository(t)
+	deleteOnRemote(t, r, keepRefs(t, r)[0])
+	s.Push(r, "main")
+	if n := len(keepRefs(t, r)); n != 1 {
+		t.Fatalf("%d keep refs after a push, want 1", n)
+	}
+	deleteOnRemote(t, r, "refs/heads/main")
+	collectRemote(t, r)
+	wantNoise(t, r, first, 1)
+}
+
+// TestMaintainAway checks that maintenance is due when the store exceeds local.limit, not again within the hour, and when the keep ref is a month
+// old.
+func TestMaintainAway(t *testing.T) {
+	ctx := t.Context()
+	s := kisttest.New(t)
+	faulty := remotetest.NewFaulty(remotetest.NewMemory())
+	r := s.WithRemote(faulty)
+	first := pushNoise(s, r, 1)
+	s.Check(r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt("20KB", "local", "limit") }))
+
+	at := func(ahead time.Duration) *kist.Repository {
+		o := kisttest.Opens(faulty)
+		o.Now = func() time.Time { return time.Now().Add(ahead) }
+		later, err := kist.Open(s.Dir, o)
+		s.Check(err)
+		t.Cleanup(func() { later.Close() })
+		exchange.Connect(ctx, later)
+		return later
+	}
+	for _, test := range []struct {
+		after time.Duration
+		due   bool
+	}{{0, true}, {10 * time.Minute, false}, {2 * time.Hour, false}, {40 * 24 * time.Hour, true}, {41 * 24 * time.Hour, false}} {
+		r := at(test.after)
+		if due := exchange.IsAwayDue(ctx, r); due != test.due {
+			t.Errorf("after %v: due %v, want %v", test.after, due, test.due)
+		}
+		s.Check(exchange.MaintainAway(ctx, r))
+	}
+	if size, err := r.Objects().Size(ctx); err != nil || size > 20_000 {
+		t.Errorf("%d bytes, %v; want at most 20,000", size, err)
+	}
+	pushed := transfer.ReadKeep(registry.Dir(r, "origin"))
+	if n := len(pushed.Commits); n != 1 || time.Until(pushed.Commits[0].Time) < 30*24*time.Hour {
+		t.Errorf("the keep ref was not renewed: %+v", pushed)
+	}
+
+	// Content that was not pushed cannot be given away: that is not due at each command.
+	s.Write("new", string(kisttest.Noise(9, 100_000)))
+	s.Add(stage.AddOptions{})
+	r = at(42 * 24 * time.Hour)
+	for _, due := range []bool{true, false} {
+		if is := exchange.IsAwayDue(ctx, r); is != due {
+			t.Errorf("with unpushed content: due %v, want %v", is, due)
+		}
+		s.Check(exchange.MaintainAway(ctx, r))
+	}
+	wantNoise(t, at(0), first, 1)
 }
 
 // TestRelyOnKept checks that a session stores bytes again that are only on a remote whose keep ref somebody deleted.

@@ -120,7 +120,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if err != nil || o.DryRun || m.Name == "" {
 		return result, err
 	}
-	afterPush(ctx, r, o, sent.Refs)
+	afterPush(ctx, r, o, sent)
 
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
@@ -128,14 +128,14 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 // afterPush moves the remote-tracking branches, and renews the keep ref of the repository. An error is a warning: the
 // push has succeeded.
-func afterPush(ctx context.Context, r *kist.Repository, o PushOptions, moved []transfer.RefResult) {
-	if err := track(ctx, r, o.Remote, moved); err != nil { // the next fetch does it
+func afterPush(ctx context.Context, r *kist.Repository, o PushOptions, sent *transfer.PushResult) {
+	if err := track(ctx, r, o.Remote, sent.Refs); err != nil { // the next fetch does it
 		r.Options().Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
 	}
 	if o.expect != nil { // this was the keep ref
 		return
 	}
-	if err := RenewKeep(ctx, r, o.Remote); err != nil {
+	if err := RenewKeep(ctx, r, o.Remote, sent.Appended); err != nil {
 		r.Options().Warn(fmt.Sprintf("pushed, but the remote does not keep the content that was given away: %v", err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/remote/exchange"
 )
 
 // Maintain starts 'kist gc --auto' in the background if the store needs it, and gc.auto is
@@ -22,7 +23,7 @@ func (e *Env) Maintain(r *kist.Repository) {
 		e.Warn("'kist gc --auto' failed in the background: %s", failed)
 		e.Info("hint: 'kist gc' shows the error; the warning ends when it succeeds")
 	}
-	if e.Programs.Start == nil || !r.Objects().NeedsMaintenance() && !gc.IsDue(r) {
+	if e.Programs.Start == nil || !r.Objects().NeedsMaintenance() && !gc.IsDue(r) && !exchange.IsAwayDue(e.Cmd.Context(), r) {
 		return
 	}
 	e.Verbose("maintaining the repository in the background")

@@ -86,9 +86,7 @@ func parseWaste(text string) (float64, error) {
 
 func (o *gcOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	if o.auto {
-		err := gc.CollectDue(ctx, r, o.PlanOptions)
-		_, everr := exchange.EvictDue(ctx, r)
-		return errors.Join(err, everr)
+		return errors.Join(gc.CollectDue(ctx, r, o.PlanOptions), exchange.MaintainAway(ctx, r))
 	}
 	p := env.Progress("collecting garbage")
 	defer p.Stop()

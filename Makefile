@@ -30,6 +30,7 @@ BENCH       ?= .
 QUICK       ?=
 BENCHFLAGS  ?=
 MODEL       ?= .
+OBJECTS     ?= 10000000
 
 # Runs a command with the servers that tests need. 'make test SERVERS=' runs
 # the tests without servers.
@@ -39,7 +40,7 @@ SERVERS     ?= $(BIN)/servers/run
 MEMORY      ?= ./testdata/inmemory.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help build man install uninstall dist check-dist try look test soak race model readers servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
+.PHONY: help build man install uninstall dist check-dist try look test soak race model memory readers servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +90,9 @@ race: $(SERVERS) ## run the tests of packages with goroutines under the race det
 
 model: ## explore the model of the remote protocol in full (MODEL=TestMutation/RELY_ON_ALL_LIVE)
 	$(GO) test -count=1 -v -timeout 2h -run '$(MODEL)' ./remote/rootlog/model -model.full
+
+memory: ## bound the memory of commands on a remote of OBJECTS objects (OBJECTS=100000000)
+	$(GO) test -count=1 -v -timeout 2h -run TestMemoryOfManyObjects ./cmd/kist -kist.objects=$(OBJECTS)
 
 readers: ## read the test vectors with programs that are not kist (needs node)
 	node testdata/readers/encryptedblob.mjs testdata/vectors/encryptedblob.json

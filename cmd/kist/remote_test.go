@@ -22,6 +22,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/dir"
 	"github.com/kist-vcs/kist/remote/gridfs"
+	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/s3"
 )
@@ -37,7 +38,7 @@ type place struct {
 	root    string // folder of the clones
 }
 
-// onEachStore runs a test with a place in a folder, an S3 bucket and a MongoDB
+// onEachStore runs a test with a place in a folder, in the same by SSH, in an S3 bucket and in a MongoDB
 // database.
 func onEachStore(t *testing.T, test func(p *place)) {
 	t.Helper()
@@ -49,6 +50,7 @@ func onEachStore(t *testing.T, test func(p *place)) {
 		url            func(server string) string
 	}{
 		{"dir", "", dir.Open, nil},
+		{"ssh", "", nil, nil},
 		{"s3", "KIST_TEST_S3", s3.Open, func(server string) string {
 			bucket, query, _ := strings.Cut(server, "?")
 			return fmt.Sprintf("%s/%016x?%s", strings.TrimSuffix(bucket, "/"), rand.Uint64(), query)
@@ -63,8 +65,12 @@ func onEachStore(t *testing.T, test func(p *place)) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			if kind.variable == "" {
+			switch kind.name {
+			case "dir":
 				test(newPlaceInFolder(t))
+				return
+			case "ssh":
+				test(newPlaceBySSH(t, remotetest.PlainSSH(t, "exec %s")))
 				return
 			}
 			server := objecttest.NeedServer(t, kind.variable)
@@ -81,6 +87,15 @@ func newPlaceInFolder(t testing.TB) *place {
 		t.Fatal(err)
 	}
 	return newPlace(t, dir.Open, folder, os.Getenv)
+}
+
+// newPlaceBySSH returns a place in a new folder, which commands use over an ssh command. The test itself opens the folder.
+func newPlaceBySSH(t testing.TB, ssh string) *place {
+	t.Helper()
+	p := newPlaceInFolder(t)
+	p.url = "ssh://" + remotetest.SSHHost + p.url
+	p.env = append(p.env, "KIST_SSH_COMMAND="+ssh)
+	return p
 }
 
 // newPlace returns the place at a URL. The end of the test removes its content.

@@ -77,6 +77,29 @@ ProxyCommand %s
 	return s
 }
 
+// SFTPServer returns the path of OpenSSH's sftp-server, or skips the test if it is not installed.
+func SFTPServer(t testing.TB) string {
+	t.Helper()
+	for _, path := range []string{"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"} {
+		if _, err := exec.LookPath(path); err == nil {
+			return path
+		}
+	}
+	t.Skip("no sftp-server of OpenSSH")
+	return ""
+}
+
+// PlainSSH returns a command, for KIST_SSH_COMMAND, that runs an SFTP server without SSH. It runs the shell command
+// relay, with the path of the server in place of %s.
+func PlainSSH(t testing.TB, relay string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ssh")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\n"+relay+"\n", SFTPServer(t)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // findProgram returns the path of a program, or skips the test.
 func findProgram(t testing.TB, name, usual string) string {
 	t.Helper()

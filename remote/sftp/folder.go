@@ -16,7 +16,7 @@ import (
 const identity = "kist.json"
 
 // prepareRoot makes the folder that is the remote, and checks that it has no other use, unless that was done.
-func (b *Backend) prepareRoot(ctx context.Context, c *conn) error {
+func (b *Backend) prepareRoot(c *conn) error {
 	if b.own.Load() {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (b *Backend) prepareRoot(ctx context.Context, c *conn) error {
 		return err
 	}
 
-	infos, err := c.ReadDirContext(ctx, b.root)
+	infos, err := c.ReadDir(b.root)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = c.mkdir(b.root); errors.Is(err, fs.ErrNotExist) {
 			return &callError{remote.ErrNoStore, fmt.Errorf("folder %q does not exist on the server", path.Dir(b.root))}

@@ -169,8 +169,8 @@ func (b *Backend) readAhead(ctx context.Context, prefix string) <-chan folder {
 	result := make(chan folder, 1)
 	go func() {
 		var f folder
-		f.err = b.call(ctx, "list", prefix, false, func(ctx context.Context, c *conn) (err error) {
-			f.entries, err = b.readFolder(ctx, c, prefix)
+		f.err = b.call(ctx, "list", prefix, false, func(_ context.Context, c *conn) (err error) {
+			f.entries, err = b.readFolder(c, prefix)
 			return err
 		})
 		result <- f
@@ -214,8 +214,8 @@ func (b *Backend) walk(ctx context.Context, f folder, yield func(remote.Info, er
 }
 
 // readFolder returns the files and folders in a folder that can be or contain blobs.
-func (b *Backend) readFolder(ctx context.Context, c *conn, prefix string) ([]remote.Info, error) {
-	infos, err := c.ReadDirContext(ctx, b.at(prefix))
+func (b *Backend) readFolder(c *conn, prefix string) ([]remote.Info, error) {
+	infos, err := c.ReadDir(b.at(prefix)) // not with ctx: a server that does not answer has to lose its connection
 	if err != nil {
 		return nil, b.isNoFolder(c, prefix, err)
 	}
@@ -251,8 +251,8 @@ func (b *Backend) isNoFolder(c *conn, prefix string, err error) error {
 }
 
 // temps are the files in the folder for files that are being written.
-func (b *Backend) temps(ctx context.Context, c *conn) ([]fs.FileInfo, error) {
-	infos, err := c.ReadDirContext(ctx, b.at(remote.TempFolder))
+func (b *Backend) temps(c *conn) ([]fs.FileInfo, error) {
+	infos, err := c.ReadDir(b.at(remote.TempFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

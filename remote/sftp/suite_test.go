@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,13 +17,8 @@ import (
 
 // sftpServer returns a dialer that runs OpenSSH's sftp-server, without ssh.
 func sftpServer(t testing.TB) dialer {
-	for _, path := range []string{"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server"} {
-		if _, err := exec.LookPath(path); err == nil {
-			return func(ctx context.Context) (link, error) { return start(ctx, []string{path}) }
-		}
-	}
-	t.Skip("no sftp-server of OpenSSH")
-	return nil
+	path := remotetest.SFTPServer(t)
+	return func(ctx context.Context) (link, error) { return start(ctx, []string{path}) }
 }
 
 // memoryLink is a link to a server in this process.

@@ -42,7 +42,7 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 
 // store makes a file under a free name.
 func (b *Backend) store(ctx context.Context, c *conn, name string, body io.ReaderAt, size int64) error {
-	if err := b.prepareRoot(ctx, c); err != nil {
+	if err := b.prepareRoot(c); err != nil {
 		return err
 	}
 	folder := folderOf(name)
@@ -279,7 +279,7 @@ func (b *Backend) remove(c *conn, name string) error {
 // number of removed files.
 func (b *Backend) RemoveTemps(ctx context.Context, before time.Time) (removed int, err error) {
 	err = b.call(ctx, "delete", remote.TempFolder, false, func(ctx context.Context, c *conn) error {
-		infos, err := b.temps(ctx, c)
+		infos, err := b.temps(c)
 		if err != nil {
 			return err
 		}

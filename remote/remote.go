@@ -351,10 +351,12 @@ var (
 
 // More causes of an [Error], which need words of their own.
 var (
-	// ErrClock means that the clocks of this machine and of the store differ.
+	// ErrProgram means that the program which connects cannot be started.
+	ErrProgram = errors.New("the program that connects cannot be started")
 	// ErrHostKey means that ssh does not know the key of a host, or knows another one.
 	ErrHostKey = errors.New("the key of the host is not known")
-	ErrClock   = errors.New("the clock of this machine differs from the clock of the store")
+	// ErrClock means that the clocks of this machine and of the store differ.
+	ErrClock = errors.New("the clock of this machine differs from the clock of the store")
 	// ErrArchived means that a store has put a blob into an archive, where it cannot be read.
 	ErrArchived = errors.New("the store has archived the file")
 	// ErrServer means that a web server does not send files as they are, or not in parts.

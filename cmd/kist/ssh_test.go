@@ -41,6 +41,27 @@ func TestSSH(t *testing.T) {
 	}
 }
 
+// TestSSHHowto runs the commands of docs/howto/ssh.md.
+func TestSSHHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	home := tempDir(t)
+	if err := os.Mkdir(filepath.Join(home, "backup"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ssh := remotetest.NewSSHServer(t, remotetest.SSHOptions{Start: home})
+	s.env = append(s.env, "KIST_SSH_COMMAND="+ssh.Command())
+	s.write(map[string]string{"photos/beach.jpg": "sand"})
+	s.page("ssh.md", "", "anna@nas", ssh.User+"@"+remotetest.SSHHost)
+	if got := s.in("restored").readFiles("."); len(got) != 1 {
+		t.Errorf("the clone has %v", got)
+	}
+	url := s.in("photos").remoteURL()
+	if want := "ssh://" + ssh.User + "@" + remotetest.SSHHost + "/~/backup/photos"; url != want {
+		t.Errorf("the URL is %q, want %q", url, want)
+	}
+}
+
 // mainJob adds the place as a remote, pushes, clones, fetches, collects garbage, and does it again encrypted.
 func (p *place) mainJob() {
 	p.Helper()
@@ -55,17 +76,20 @@ func (p *place) mainJob() {
 			p.Errorf("remote add: %q", got)
 		}
 		s.kist("push", "-u", "origin", "main")
+
 		clone := p.folder()
 		if encrypted { // the clone has the same identity
 			clone.env = append(clone.env[:len(clone.env):len(clone.env)], "HOME="+s.dir)
 		}
 		clone.kist("clone", s.remoteURL(), ".")
 		clone.wantFiles(clone.readFiles("."), s.readFiles("."))
+
 		s.write(map[string]string{"text": "second"})
 		s.commit("second")
 		s.kist("push")
 		clone.kist("pull")
 		clone.wantFiles(clone.readFiles("."), s.readFiles("."))
+
 		s.kist("reset", "--hard", "HEAD~1")
 		s.kist("push", "--force")
 		s.kist(collectRemote...)
@@ -95,8 +119,8 @@ func newJail(t testing.TB) string {
 	return jail
 }
 
-// cuts is a relay that ends a connection after a random number of pieces in one of the two directions, for the
-// connections that have a line in the file cuts: the numbers of pieces. The others it leaves alone.
+// cuts is a relay that ends a connection after a number of pieces in one of the two directions. The file cuts has a
+// line with these numbers for each such connection. The relay leaves all others alone.
 const cuts = `cd "$(dirname "$0")"
 line=$(head -n 1 cuts 2>/dev/null)
 [ -n "$line" ] || exec %[1]s
@@ -114,6 +138,7 @@ func TestSSHCuts(t *testing.T) {
 	owner := p.begin()
 	clone := p.clone()
 	failed := 0
+
 	for range objecttest.Rounds(p, 3) {
 		owner.change(rng)
 		for _, c := range []struct {
@@ -128,6 +153,7 @@ func TestSSHCuts(t *testing.T) {
 			if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
+
 			o := c.s.run(c.args...)
 			if err := os.WriteFile(file, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -143,6 +169,7 @@ func TestSSHCuts(t *testing.T) {
 		}
 		clone.wantFiles(clone.readFiles("."), owner.readFiles("."))
 	}
+
 	p.wantIntact()
 	t.Logf("%d commands had to be repeated", failed)
 }

@@ -93,7 +93,7 @@ var steps = []step{
 // An error means that the store could not be checked: ctx ended, or a call
 // failed for a reason unrelated to the checks. It matches [remote.ErrTemporary],
 // [remote.ErrCredentials], [remote.ErrCertificate], [remote.ErrHostKey],
-// [remote.ErrNoStore] or [remote.ErrFull], or is a [*remote.ForeignError] or an error of this machine,
+// [remote.ErrProgram], [remote.ErrNoStore] or [remote.ErrFull], or is a [*remote.ForeignError] or an error of this machine,
 // such as too many open files. The report then has the checks so far. Run tries
 // to delete its probes, even after an error. A note of the report names the
 // probes that remain.
@@ -162,7 +162,7 @@ func endsRun(ctx context.Context, err error) bool {
 		return true
 	}
 	return ctx.Err() != nil || slices.ContainsFunc([]error{
-		remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrHostKey, remote.ErrNoStore, remote.ErrFull,
+		remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrHostKey, remote.ErrProgram, remote.ErrNoStore, remote.ErrFull,
 	}, func(kind error) bool { return errors.Is(err, kind) })
 }
 

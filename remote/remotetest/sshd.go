@@ -31,6 +31,7 @@ type SSHServer struct {
 type SSHOptions struct {
 	Server string // more settings of sshd, as lines
 	Client string // more settings of ssh, as lines
+	Start  string // the folder in which sessions start; "": the home folder of the user
 	Relay  string // a shell command around the server, with %s for its command; "": none
 }
 
@@ -49,6 +50,10 @@ func NewSSHServer(t testing.TB, o SSHOptions) *SSHServer {
 		}
 	}
 
+	start := ""
+	if o.Start != "" {
+		start = " -d " + o.Start
+	}
 	s := &SSHServer{Folder: t.TempDir(), User: me.Username}
 	s.write(t, "authorized_keys", s.makeKey(t, "id"))
 	s.write(t, "known_hosts", SSHHost+" "+s.makeKey(t, "host"))
@@ -60,9 +65,9 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-Subsystem sftp internal-sftp
+Subsystem sftp internal-sftp%s
 PidFile none
-`, o.Server, s.path("host"), s.path("authorized_keys")))
+`, o.Server, s.path("host"), s.path("authorized_keys"), start))
 	server := fmt.Sprintf("%s -i -f %s", sshd, s.path("sshd_config"))
 	s.write(t, "ssh_config", fmt.Sprintf(`%s
 IdentityFile %s

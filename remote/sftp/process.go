@@ -53,7 +53,7 @@ func startSSH(command []string, l location) dialer {
 	return func(ctx context.Context) (link, error) {
 		p, err := start(ctx, slices.Concat(command, l.arguments()))
 		if err != nil {
-			return nil, fmt.Errorf("%s cannot be started: %w", command[0], err)
+			return nil, fmt.Errorf("%w: %w", remote.ErrProgram, err)
 		}
 		return p, nil
 	}

@@ -169,8 +169,8 @@ func (l *cutLink) Write(p []byte) (int, error) {
 	return l.link.Write(p)
 }
 
-// Over connections that are cut at random moments, a blob is there complete or not at all, a record has the bytes of
-// the only caller who may believe that it created it, and retries get everything done.
+// Over connections that are cut at random moments, a blob is there complete or not at all. A record that a caller
+// created, or may have created, has its bytes. Retries get everything done.
 func TestCuts(t *testing.T) {
 	rng := objecttest.Rand(31)
 	var mu sync.Mutex
@@ -189,6 +189,7 @@ func TestCuts(t *testing.T) {
 		c.left.Store(rng.Int64N(1 << (7 + rng.IntN(14))))
 		return c, nil
 	}
+
 	b, root := open(t, dial, 2)
 	tried := retry.New(b, quick)
 	stored := map[string]string{}
@@ -205,12 +206,14 @@ func TestCuts(t *testing.T) {
 			t.Fatal(err)
 		}
 		stored[name] = data
+
 		for i := range attempt - 1 { // unclear ones
 			half := fmt.Sprintf("packs/%02x/%d-%d", round%5, round, i+1)
 			if got, err := os.ReadFile(filepath.Join(root, half)); err == nil && string(got) != data {
 				t.Fatalf("%s has %d bytes, want %d", half, len(got), len(data))
 			}
 		}
+
 		record := fmt.Sprintf("root/%d", round)
 		switch err := tried.Create(t.Context(), record, []byte(data)); {
 		case err == nil, errors.Is(err, remote.ErrExists):
@@ -219,6 +222,7 @@ func TestCuts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	for name, data := range stored {
 		p := make([]byte, len(data)+1)
 		if n, err := tried.Get(t.Context(), name, p, 0); err != nil || string(p[:n]) != data {
@@ -370,6 +374,28 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, foreign := errors.AsType[*remote.ForeignError](put(b, "packs/a", "x")); !foreign {
 		t.Error("a folder with other files was accepted")
+	}
+}
+
+// A server that may neither remove nor rename stores blobs, but a client can still cut them. So it is not append-only.
+func TestNotAppendOnly(t *testing.T) {
+	b, root := open(t, serverWith(t, "-P", "remove,rename,posix-rename,rmdir"), 1)
+	if err := put(b, "packs/a", "a blob"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Delete(t.Context(), "packs/a"); !errors.Is(err, remote.ErrPermission) {
+		t.Errorf("delete: %v, want ErrPermission", err)
+	}
+	err := b.call(t.Context(), "put", "", false, func(_ context.Context, c *conn) error {
+		f, err := c.OpenFile(b.at("packs/a"), os.O_WRONLY|os.O_TRUNC)
+		if err == nil {
+			err = f.Close()
+		}
+		return err
+	})
+	data, readErr := os.ReadFile(filepath.Join(root, "packs", "a"))
+	if err != nil || readErr != nil || len(data) > 0 {
+		t.Errorf("the blob was not cut (%v, %v): howto/ssh.md has to say so", err, readErr)
 	}
 }
 

@@ -248,6 +248,7 @@ var Causes = []struct {
 	{IsA[*remote.ForeignError], ExitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
 	{matches(remote.ErrURL), ExitRemote, "", "'kist help remote' lists the URLs that kist knows"},
 	{matches(remote.ErrClock), ExitCredentials, "clock", "set the clock of this machine, with NTP for example"},
+	{matches(remote.ErrProgram), ExitRemote, "ssh", "install OpenSSH's client, or name another program: 'kist config --global core.ssh-command COMMAND'"},
 	{matches(remote.ErrHostKey), ExitRemote, "host-key", "connect once with ssh itself, and compare the key that it shows with that of the server"},
 	{matches(remote.ErrArchived), ExitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
 	{matches(remote.ErrCredentials), ExitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},

@@ -132,20 +132,22 @@ func (e *evictor) chooseVolumes() (volumes []int, merge map[int]bool) {
 // isEnough reports whether the chosen chunks, and so many more bytes, are as many as wanted.
 func (e *evictor) isEnough(more int64) bool { return e.Excess > 0 && e.stats.Bytes+more >= e.Excess }
 
-// addFrom adds the chunks of a volume to the batch, until enough are chosen.
+// addFrom adds the chunks of a volume to the batch, unless enough are chosen.
 func (e *evictor) addFrom(ctx context.Context, i int) error {
-	if e.sweep.Volume(i).Evicted {
+	if e.isEnough(e.batchBytes) {
+		if err := e.takeBatch(ctx); err != nil {
+			return err
+		}
+	}
+	if e.sweep.Volume(i).Evicted || e.isEnough(0) {
 		return nil
 	}
 	for rec, err := range e.sweep.Keys(i, object.KindChunk) {
-		if err == nil && (len(e.batch) == evictBatch || e.isEnough(e.batchBytes)) {
+		if err == nil && len(e.batch) == evictBatch {
 			err = e.takeBatch(ctx)
 		}
 		if err != nil {
 			return err
-		}
-		if e.isEnough(0) {
-			return nil
 		}
 		e.batch = append(e.batch, candidate{i, rec.Index, rec.Key, rec.Stored})
 		e.batchBytes += int64(rec.Stored)

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -143,3 +144,28 @@ var (
 	_ object.Prefetcher = (*Store)(nil)
 	_ object.Prefetcher = (*Session)(nil)
 )
+
+// FetchAway brings objects here that have only evicted copies, whatever room there is. It returns the ones that no
+// remote has intact.
+func FetchAway(ctx context.Context, s *Store, keys []object.Key) (left []object.Key, err error) {
+	if len(keys) == 0 || s.Elsewhere == nil {
+		return keys, nil
+	}
+	ss := s.Begin(SessionOptions{fetched: true})
+	var mu sync.Mutex // guards here
+	here := make(map[object.Key]bool, len(keys))
+	err = s.Elsewhere.GetAll(ctx, keys, func(key object.Key, data []byte) error {
+		if object.Sum(data) != key.ID {
+			return nil
+		}
+		if _, err := ss.Put(ctx, key.Kind, data); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		here[key] = true
+		return nil
+	})
+	err = errors.Join(err, ss.Close())
+	return slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { return here[key] }), err
+}

@@ -373,7 +373,7 @@ func IsAwayDue(ctx context.Context, r *kist.Repository) bool {
 	return err == nil && len(due) > 0
 }
 
-// MaintainAway gives content away as EvictDue does, and renews the keep refs that are a month old, or missing here.
+// MaintainAway gives content away as EvictDue does, and renews the keep refs that are a month old.
 func MaintainAway(ctx context.Context, r *kist.Repository) error {
 	if !IsAwayDue(ctx, r) {
 		return nil
@@ -383,5 +383,10 @@ func MaintainAway(ctx context.Context, r *kist.Repository) error {
 		return err
 	}
 	_, err = EvictDue(ctx, r)
-	return errors.Join(err, renewKeeps(ctx, r))
+	names, derr := dueKeeps(ctx, r)
+	err = errors.Join(err, derr)
+	for _, name := range names {
+		err = errors.Join(err, RenewKeep(ctx, r, name, nil))
+	}
+	return err
 }

@@ -89,10 +89,10 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 	defer opened.Close()
 	warned := false
 	var result *FetchResult
+	var head *rootlog.State
 	for try := 1; ; try++ {
-		err := r.Update(ctx, func(tx *kist.Tx) error {
-			head, err := opened.Head(ctx)
-			if err != nil {
+		err := r.Update(ctx, func(tx *kist.Tx) (err error) {
+			if head, err = opened.Head(ctx); err != nil {
 				return err
 			}
 			if head.SingleWriter && !m.SingleWriter && !warned {
@@ -102,6 +102,9 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 			result, err = fetch(ctx, tx, opened, head, o)
 			return err
 		})
+		if err == nil && !o.DryRun && m.Name != "" {
+			secureAfterFetch(ctx, r, m.Name, head)
+		}
 		if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
 			return result, err
 		}

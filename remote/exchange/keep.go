@@ -99,34 +99,19 @@ func lacksKeep(ctx context.Context, r *kist.Repository, name string, head *rootl
 	return !transfer.ReadKeep(registry.Dir(r, name)).KeepsAll(head), nil
 }
 
-// renewKeeps renews the keep refs on all remotes that have one, as far as that is due by their notes. Without any, it
-// makes one on the default remote if content is away.
-func renewKeeps(ctx context.Context, r *kist.Repository) error {
-	names, err := dueKeeps(ctx, r)
-	for _, name := range names {
-		err = errors.Join(err, RenewKeep(ctx, r, name, nil))
-	}
-	return err
-}
-
-// dueKeeps returns the remotes with keep refs that are due, see renewKeeps.
+// dueKeeps returns the remotes on which the keep ref is a month old, or has to be made or deleted.
 func dueKeeps(ctx context.Context, r *kist.Repository) (names []string, err error) {
 	away, err := volume.HasEvicted(ctx, r.Objects())
 	if err != nil {
 		return nil, err
 	}
-	any := false
-	for _, m := range registry.All(r) {
-		note := transfer.ReadKeep(registry.Dir(r, m.Name))
-		any = any || note.ID != ""
-		if note.ID != "" && (!away || isOld(r, note)) {
-			names = append(names, m.Name)
+	return slices.DeleteFunc(keepRemotes(r), func(name string) bool {
+		note := transfer.ReadKeep(registry.Dir(r, name))
+		if !away {
+			return note.ID == ""
 		}
-	}
-	if name, derr := registry.Default(r); away && !any && derr == nil {
-		names = append(names, name)
-	}
-	return names, nil
+		return len(note.Commits) > 0 && !isOld(r, note)
+	}), nil
 }
 
 // keeper moves the keep ref of a repository on a remote. Its user holds the lock of [lockKeep].
@@ -274,8 +259,11 @@ func (k *keeper) makeCommit(ctx context.Context, snap *transfer.Snapshot, old ob
 
 	tx := r.Begin(volume.SessionOptions{})
 	defer tx.Close()
-	l := &keepList{keeper: k, snap: snap, reach: reach, manifest: object.NewManifestWriter(tx), all: true}
+	l := &keepList{keeper: k, snap: snap, reach: reach, manifest: object.NewManifestWriter(tx)}
 	if err := l.addChunks(ctx); err != nil {
+		return commit, false, err
+	}
+	if err := l.checkLacking(ctx); err != nil {
 		return commit, false, err
 	}
 	if l.away == 0 && !k.giving && len(k.volumes) == 0 {
@@ -407,8 +395,9 @@ type keepList struct {
 	snap     *transfer.Snapshot
 	reach    *gc.Reach
 	manifest *object.ManifestWriter
-	away     int  // number of chunks that are away
-	all      bool // the remote has all of them
+	away     int          // number of chunks that are away
+	lacking  []object.Key // chunks that are away and that the remote lacks
+	all      bool         // the remote has all of them that any remote has
 }
 
 // addChunks adds the chunks that are away or in the volumes of the keeper. It leaves out chunks that are away
@@ -468,11 +457,18 @@ func (l *keepList) add(ctx context.Context, chunk object.ChunkRef, here, giving 
 		return nil
 	case there || giving:
 		return l.manifest.Add(ctx, chunk)
-	case here:
-		return nil
+	case !here:
+		l.lacking = append(l.lacking, key)
 	}
-	missing, err := l.repo.Objects().Missing(ctx, []object.Key{key})
-	l.all = l.all && len(missing) > 0 // no remote has a missing one: nothing relies on it
+	return nil
+}
+
+// checkLacking finds out whether other remotes have the chunks that this one lacks. The store notes the ones that none has, so that a command
+// that has the bytes stores them again: nothing relies on those.
+func (l *keepList) checkLacking(ctx context.Context) error {
+	report, err := volume.CheckAway(ctx, l.repo.Objects(), l.lacking)
+	l.all = len(report.Gone) == len(l.lacking)
+	warnGone(l.repo, len(report.Gone))
 	return err
 }
 

@@ -306,3 +306,63 @@ func TestEvictWithoutPermission(t *testing.T) {
 		t.Errorf("content is away: %v, %v", away, err)
 	}
 }
+
+// dropContent deletes the branch and the keep refs of origin, as another clone would.
+func dropContent(t *testing.T, r *kist.Repository) {
+	t.Helper()
+	for _, name := range append(keepRefs(t, r), "refs/heads/main") {
+		deleteOnRemote(t, r, name)
+	}
+}
+
+// TestFetchSecures checks that a fetch which finds the keep ref deleted makes it again or, without permission, brings the
+// content here that names need. After that, a collection of the remote loses nothing.
+func TestFetchSecures(t *testing.T) {
+	ctx := t.Context()
+	for _, permitted := range []bool{true, false} {
+		s, faulty, r, first := evictedRepository(t)
+		dropContent(t, r)
+		if !permitted {
+			faulty.Fail(remotetest.Fault{Op: remotetest.Create, Stays: true, Err: remote.ErrPermission})
+			faulty.Fail(remotetest.Fault{Op: remotetest.Put, Stays: true, Err: remote.ErrPermission})
+		}
+		_, err := exchange.Fetch(ctx, r, exchange.FetchOptions{Remote: "origin"})
+		s.Check(err)
+		faulty.Heal()
+		if n := len(keepRefs(t, r)); n == 1 != permitted {
+			t.Errorf("permitted %v: %d keep refs after a fetch", permitted, n)
+		}
+		s.Check(r.Close())
+
+		again, err := kist.Open(s.Dir, r.Options())
+		s.Check(err)
+		defer again.Close()
+		exchange.Connect(ctx, again)
+		collectRemote(t, again)
+		wantNoise(t, again, first, 1)
+	}
+}
+
+// TestPushFindsLost checks that a push notes evicted content that the remote has lost, so that add stores it from the
+// worktree.
+func TestPushFindsLost(t *testing.T) {
+	ctx := t.Context()
+	s, _, r, _ := evictedRepository(t)
+	dropContent(t, r)
+	b, err := r.Options().Backend(ctx, "")
+	s.Check(err)
+	collectRemote(t, kisttest.New(t).WithRemote(b))
+	p, err := registry.ParsePush(ctx, r, "main:other")
+	s.Check(err)
+	if _, err := exchange.Push(ctx, r, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}}); err == nil {
+		t.Error("a push of content that is lost succeeded")
+	}
+	s.Check(exchange.RenewKeep(ctx, r, "origin", nil))
+	if damaged, err := volume.HasDamage(r.Objects()); !damaged || err != nil {
+		t.Errorf("the loss is not noted: %v, %v", damaged, err)
+	}
+	_, err = stage.Add(ctx, r, stage.AddOptions{})
+	s.Check(err)
+	wantNoise(t, r, s.Head(), 1)
+	s.Check(exchange.RenewKeep(ctx, r, "origin", nil))
+}

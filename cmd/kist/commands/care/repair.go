@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/gc/repair"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote/exchange"
 )
 
 // repairJSON has the fields that --repair adds to verify's JSON.
@@ -47,6 +48,16 @@ func (o verifyOptions) runRepair(ctx context.Context, env *cli.Env, r *kist.Repo
 	}
 	if err != nil {
 		return err
+	}
+
+	if result.Found.Unkept > 0 && !o.dryRun {
+		secured, err := exchange.SecureAway(ctx, r)
+		if err != nil {
+			env.Warn("content is only on a remote that does not promise to keep it: %v", err)
+		}
+		if secured.Fetched > 0 {
+			env.PrintOutcome("brought %s here that no remote keeps\n", readable.Plural(uint64(secured.Fetched), "object", "objects"))
+		}
 	}
 
 	out := newVerifyJSON(result.Found)

@@ -265,7 +265,7 @@ func newerError(env *cli.Env, n int) error {
 func warnUnchecked(env *cli.Env, report *gc.Report) {
 	if report.Unkept > 0 {
 		env.Warn("%s only on a remote, and no keep ref of this repository is there", readable.Plural(uint64(report.Unkept), "object is", "objects are"))
-		env.Info("hint: the next push makes the remote keep it; see 'kist help evict'")
+		env.Info("hint: the next push makes the remote keep it, or 'kist verify --repair' brings it here'")
 	}
 	if report.Unchecked == 0 {
 		return

@@ -24,6 +24,7 @@ type duOptions struct {
 	all       bool
 	bytes     bool
 	stored    bool
+	where     bool
 	by        string
 }
 
@@ -48,16 +49,23 @@ size and number of the files that have it themselves or inherit it; - stands for
 the other files. --by content-type lists the media types: the attribute of this
 name, or else what the first bytes of a file show. --by dir lists the folders at
 the --depth, which is 1 if it is not given, and --by branch the branches with
-their newest commits. The largest comes first.`,
+their newest commits. The largest comes first.
+
+--where shows how much content of the paths is here, and how much 'kist evict'
+has given away. It asks each remote how much of that it keeps; "promises
+nothing" means that the keep ref of this repository is not there. Sizes are
+those of the content, with repeated content counted once.`,
 		Example: `  kist du --depth 1            which folders of HEAD are large
   kist du -s v1                 the size of v1
   kist du -s --stored HEAD:film the size of film, and of its stored data
   kist du -s v1 -- '*.mov'      the size of all films in v1
-  kist du --by attr.project     the size of each project`,
+  kist du --by attr.project     the size of each project
+  kist du --where film          which part of film is only on a remote`,
 		ValidArgsFunction: env.CompleteUntilDash(input.TreePaths),
 	}
 	env.Prints(cmd, "for each folder", duJSON{})
 	env.Prints(cmd, "with --by, for each value", groupJSON{})
+	env.Prints(cmd, "with --where", whereJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()
@@ -67,11 +75,15 @@ their newest commits. The largest comes first.`,
 	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
+	flags.BoolVar(&o.where, "where", false, "show how much is here, and how much remotes keep")
 	flags.StringVar(&o.by, "by", "", "show sizes by `VALUE`: attr.KEY, content-type, branch or dir")
 	cli.Propose(env, cmd, "by", cli.OneOf("attr.tags", "branch", "content-type", "dir"))
 	cmd.MarkFlagsMutuallyExclusive("summarize", "depth")
 	for _, other := range []string{"summarize", "all", "stored"} {
 		cmd.MarkFlagsMutuallyExclusive("by", other)
+	}
+	for _, other := range []string{"summarize", "depth", "all", "stored", "by"} {
+		cmd.MarkFlagsMutuallyExclusive("where", other)
 	}
 	return cmd
 }
@@ -101,6 +113,9 @@ type storedJSON struct {
 }
 
 func (o *duOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
+	if o.where {
+		return o.runWhere(ctx, env, r, args)
+	}
 	if o.by != "" {
 		return o.runBy(ctx, env, r, args)
 	}

@@ -1,0 +1,83 @@
+package look
+
+import (
+	"context"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/exchange"
+)
+
+// whereJSON is what du prints with --where --json.
+type whereJSON struct {
+	Here    int64             `json:"bytes_here" doc:"the bytes of content that this repository has"`
+	Away    int64             `json:"bytes_away" doc:"the bytes of content that was given away"`
+	Remotes []whereRemoteJSON `json:"remotes" doc:"the remotes, if content is away anywhere"`
+}
+
+// whereRemoteJSON is a remote in whereJSON.
+type whereRemoteJSON struct {
+	Name     string     `json:"name" doc:"the remote"`
+	Promises bool       `json:"promises" doc:"true if the keep ref of this repository is there"`
+	Kept     int64      `json:"bytes_kept" doc:"the bytes that are away, and that the remote has and keeps"`
+	Checked  *time.Time `json:"checked,omitempty" doc:"when this was looked up; with error, when the keep ref was made"`
+	Error    string     `json:"error,omitempty" doc:"why the remote could not be asked"`
+}
+
+// runWhere shows where the content of the paths is.
+func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
+	all, _, err := input.LocateAll(ctx, env, r, args)
+	if err != nil {
+		return err
+	}
+	var below []object.Key
+	for _, at := range all {
+		if !at.Entry.Content.IsZero() {
+			below = append(below, at.Entry.Content)
+		}
+	}
+	where, err := exchange.FindWhere(ctx, r, below...)
+	if err != nil {
+		return err
+	}
+	if env.Global.JSON {
+		env.JSON(newWhereJSON(env, where))
+		return nil
+	}
+	o.printSize(env, uint64(where.Here), "here")
+	o.printSize(env, uint64(where.Away), "away")
+	for _, at := range where.Remotes {
+		name := cli.Printable(at.Name)
+		switch {
+		case at.Err != nil && at.Promises && !at.Checked.IsZero():
+			env.Printf("%s promised to keep it on %s, and is not checked now: %s\n", name,
+				at.Checked.Local().Format("2006-01-02"), env.Secrets.Hide(at.Err.Error()))
+		case at.Err != nil:
+			env.Printf("%s is not checked: %s\n", name, env.Secrets.Hide(at.Err.Error()))
+		case !at.Promises:
+			env.Printf("%s promises nothing\n", name)
+		default:
+			o.printSize(env, uint64(at.Kept), "away, and kept by "+name+" (checked "+at.Checked.Local().Format("2006-01-02 15:04")+")")
+		}
+	}
+	return nil
+}
+
+// newWhereJSON returns the form of where.
+func newWhereJSON(env *cli.Env, where *exchange.Where) whereJSON {
+	v := whereJSON{Here: where.Here, Away: where.Away, Remotes: []whereRemoteJSON{}}
+	for _, at := range where.Remotes {
+		out := whereRemoteJSON{Name: at.Name, Promises: at.Promises, Kept: at.Kept}
+		if !at.Checked.IsZero() {
+			out.Checked = &at.Checked
+		}
+		if at.Err != nil {
+			out.Error = env.Secrets.Hide(at.Err.Error())
+		}
+		v.Remotes = append(v.Remotes, out)
+	}
+	return v
+}

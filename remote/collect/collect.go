@@ -115,9 +115,9 @@ type Collection struct {
 	claimSnap   *transfer.Snapshot // S in that section: the next root relies on its live files; all objects in reach were found there
 	endedHolds  []record.Record    // holds that ended before snap
 
-	repair   *repair              // nil: no repair
-	newPacks *newPacks            // nil: nothing was copied yet; empty after a root has named them, or if no pack is to be copied
-	newIndex *transfer.BuiltIndex // made for the next root; nil: none
+	repair   *repair                // nil: no repair
+	newPacks *newPacks              // nil: nothing was copied yet; empty after a root has named them, or if no pack is to be copied
+	newIndex *transfer.BuiltIndexes // made for the next root; nil: none
 }
 
 // PlanGarbage lists the garbage of the remote: the objects that no ref reaches. It writes

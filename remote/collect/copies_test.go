@@ -178,7 +178,7 @@ func TestBuiltIndexFits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &transfer.BuiltIndex{Named: snap.Live}
+	x := &transfer.BuiltIndexes{Named: snap.Live}
 	for _, gone := range []bool{false, true} {
 		if x.FitsAfter(snap, nil, func(pack.Name) bool { return gone }) == gone {
 			t.Errorf("fits = %v, want %v", gone, !gone)

@@ -22,9 +22,7 @@ func (c *Collection) nextClaim() *rootlog.Claim {
 		}
 		claim.HasPacks = len(c.newPacks.infos) > 0
 	}
-	if c.newIndex != nil {
-		claim.Own = append(claim.Own, c.newIndex.Name.IndexPath())
-	}
+	claim.Own = append(claim.Own, c.newIndex.Paths()...)
 	return claim
 }
 
@@ -94,7 +92,10 @@ func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 			change.Condemn = append(change.Condemn, p.Name.Path())
 		}
 	}
-	due := c.indexesToReplace(isGoneAfter(c.snap, emptied))
+	due, err := c.indexesToReplace(isGoneAfter(c.snap, emptied))
+	if err != nil {
+		return nil, err
+	}
 	if err := c.nameNewPacks(ctx, change, due, emptied); err != nil {
 		return nil, err
 	}
@@ -157,10 +158,8 @@ func (c *Collection) noteCondemned(change *rootlog.Change) {
 
 // moveToAppended moves the collection to a root that it has appended.
 func (c *Collection) moveToAppended(ctx context.Context, next *rootlog.State) (err error) {
-	if c.newIndex != nil {
-		c.newIndex.KeepCopy(c.r.Indexes())
-		c.newIndex = nil
-	}
+	c.newIndex.KeepCopies(c.r.Indexes())
+	c.newIndex = nil
 	if err := c.r.RememberHead(ctx, next); err != nil {
 		c.r.Options().Warn(err.Error())
 	}
@@ -183,17 +182,16 @@ func (c *Collection) abandonNewPacks() {
 	c.abandonNewIndex()
 }
 
-// abandonNewIndex gives up the new index file, if there is one.
+// abandonNewIndex gives up the new index files, if there are any.
 func (c *Collection) abandonNewIndex() {
-	if c.newIndex != nil {
-		c.abandoned = append(c.abandoned, c.newIndex.Name.IndexPath())
-		c.newIndex.Close()
-		c.newIndex = nil
-	}
+	c.abandoned = append(c.abandoned, c.newIndex.Paths()...)
+	c.newIndex.Close()
+	c.newIndex = nil
 }
 
 // forgetDeleted appends a root that forgets files that were condemned long ago and do not exist.
-// That raises the floor. It replaces index files that name such packs (IDX_WITHOUT_DELISTED).
+// That raises the floor. It replaces index files of which a quarter is dead, and remembers the packs that others
+// name (IDX_WITHOUT_DELISTED).
 func (c *Collection) forgetDeleted(ctx context.Context) error {
 	gone, err := c.deletedLongAgo(ctx)
 	if err != nil {
@@ -201,18 +199,19 @@ func (c *Collection) forgetDeleted(ctx context.Context) error {
 	}
 
 	for {
+		due, named, err := c.namedAfterReplacement()
+		if err != nil {
+			return err
+		}
 		change := c.r.NewChange()
-		forgotten := map[string]bool{}
 		for _, name := range gone {
-			if _, ok := c.snap.State.Condemned[name]; ok {
+			if _, ok := c.snap.State.Condemned[name]; ok && !named[name] {
 				change.Delist = append(change.Delist, name)
-				forgotten[name] = true
 			}
 		}
 		if len(change.Delist) == 0 {
 			return nil
 		}
-		due := indexesToReplace(c.snap, func(name pack.Name) bool { return forgotten[name.Path()] })
 		if err := c.nameNewPacks(ctx, change, due, nil); err != nil {
 			return err
 		}
@@ -236,13 +235,35 @@ func (c *Collection) forgetDeleted(ctx context.Context) error {
 	}
 }
 
-// deletedLongAgo returns the files that were condemned long ago and do not exist.
+// namedAfterReplacement returns the index files to replace, and the paths of the packs that the others name.
+func (c *Collection) namedAfterReplacement() (due []rootlog.File, named map[string]bool, err error) {
+	if due, err = indexesToReplace(c.snap, isGoneAfter(c.snap, nil)); err != nil {
+		return nil, nil, err
+	}
+	named = map[string]bool{}
+	for i, f := range c.snap.State.Indexes {
+		if slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
+			continue
+		}
+		for _, p := range c.snap.Indexes[i].PackInfos {
+			named[p.Name.Path()] = true
+		}
+	}
+	return due, named, nil
+}
+
+// deletedLongAgo returns the files that were condemned long ago and do not exist, except packs that index files name
+// that are not to be replaced.
 func (c *Collection) deletedLongAgo(ctx context.Context) ([]string, error) {
 	old, _, err := c.condemnedBefore(ctx, c.options.ForgetAfter)
 	if err != nil {
 		return nil, err
 	}
-	old = slices.DeleteFunc(old, c.mayExist)
+	_, named, err := c.namedAfterReplacement()
+	if err != nil {
+		return nil, err
+	}
+	old = slices.DeleteFunc(old, func(name string) bool { return named[name] || c.mayExist(name) })
 	sizes, err := sizesOf(ctx, c.r, old)
 	return slices.DeleteFunc(old, func(name string) bool { _, there := sizes[name]; return there }), err
 }

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -38,7 +37,7 @@ func (c *Collection) nameNewPacks(ctx context.Context, change *rootlog.Change, r
 	}
 	if c.newIndex != nil {
 		replaced = c.newIndex.Replaced
-		change.AddIndexes = []rootlog.File{c.newIndex.File}
+		change.AddIndexes = c.newIndex.Listed()
 		change.Merged = c.newIndex.Inline
 	}
 
@@ -58,9 +57,9 @@ func (c *Collection) inlineNewPacks(emptied map[pack.Name]bool) []rootlog.Inline
 	return c.newPacks.inline
 }
 
-// mergeIndexes returns an index file in place of those in replaced, after it has sent it. It returns nil if no
-// pack is left to name.
-func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndex, error) {
+// mergeIndexes returns index files in place of those in replaced, after it has sent them: one, unless it were too large. It
+// returns nil if no pack is left to name.
+func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndexes, error) {
 	var inline []pack.Name
 	named := map[pack.Name]struct{}{}
 	infos := map[pack.Name]pack.Info{}
@@ -73,6 +72,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, 
 		return true
 	}
 
+	n := c.newPacks.objectCount
 	var sources []iter.Seq2[pack.Entry, error]
 	for i, f := range c.snap.State.Indexes {
 		if !slices.ContainsFunc(replaced, func(d rootlog.File) bool { return d.Name == f.Name }) {
@@ -81,6 +81,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, 
 		for _, p := range c.snap.Indexes[i].PackInfos {
 			add(p)
 		}
+		n += c.snap.Indexes[i].Len()
 		sources = append(sources, func(yield func(pack.Entry, error) bool) {
 			for e, err := range c.snap.Indexes[i].All() {
 				if err != nil {
@@ -96,6 +97,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, 
 	for _, p := range c.snap.State.Packs {
 		if add(p.Info) {
 			inline = append(inline, p.Name)
+			n += len(p.Entries)
 			sources = append(sources, withoutErrors(p.Entries))
 		}
 	}
@@ -110,9 +112,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, 
 		return nil, nil
 	}
 
-	x, err := c.r.Indexes().Build(func(w io.Writer) error {
-		return pack.MergeIndex(w, slices.Collect(maps.Values(infos)), sources...)
-	})
+	x, err := c.r.Indexes().BuildMerged(slices.Collect(maps.Values(infos)), n, sources...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,9 @@ func (c *Collection) mergeIndexes(ctx context.Context, replaced []rootlog.File, 
 		return nil, err
 	}
 
-	noteSent(c, x.Name.IndexPath(), x.Size)
+	for _, f := range x.Files {
+		noteSent(c, f.Name.IndexPath(), f.Size)
+	}
 	return x, nil
 }
 

@@ -16,15 +16,14 @@ import (
 // merges some of them. So the requests of a clone grow with the logarithm of the number
 // of pushes.
 const (
-	minPacksToMerge = 16        // fewer packs of about one size, of nodes or of chunks, are not merged
-	maxPacksToMerge = 32        // packs of them that one push merges
-	maxBytesToMerge = 8 << 20   // bytes of them that one push merges
-	maxPackToMerge  = 1 << 20   // bytes of the largest pack that is merged
-	maxIndexToMerge = 256 << 10 // bytes of the largest index file that is merged
-	maxAppendTries  = 3         // how often a push tries to append the root
+	minPacksToMerge = 16      // fewer packs of about one size, of nodes or of chunks, are not merged
+	maxPacksToMerge = 32      // packs of them that one push merges
+	maxBytesToMerge = 8 << 20 // bytes of them that one push merges
+	maxPackToMerge  = 1 << 20 // bytes of the largest pack that is merged
+	maxAppendTries  = 3       // how often a push tries to append the root
 )
 
-// MergeSmall merges small packs and index files of the remote, which is at head. It
+// MergeSmall merges small packs, and index files of one size class, of the remote, which is at head. It
 // follows the rules of a collection that rewrites packs: it claims the packs that it
 // sends, and condemns the replaced packs. But it copies all objects, whether
 // reachable or not. So a push that relies on one of them still finds it.
@@ -37,7 +36,7 @@ func MergeSmall(ctx context.Context, r *transfer.Remote, head *rootlog.State) er
 	}
 
 	entries, err := entriesToMerge(snap)
-	if err != nil || len(entries) == 0 && len(smallIndexes(snap)) <= maxIndexFiles {
+	if err != nil || len(entries) == 0 && len(crowdedIndexes(snap.State.Indexes, pushedClasses)) == 0 {
 		return err
 	}
 
@@ -56,11 +55,6 @@ func MergeSmall(ctx context.Context, r *transfer.Remote, head *rootlog.State) er
 		}
 	}
 	return nil
-}
-
-// smallIndexes returns the live index files that may be merged.
-func smallIndexes(s *transfer.Snapshot) []rootlog.File {
-	return slices.DeleteFunc(slices.Clone(s.State.Indexes), func(f rootlog.File) bool { return f.Size > maxIndexToMerge })
 }
 
 // smallPack is a pack that is small enough to be merged, with its entries.
@@ -115,7 +109,7 @@ func smallPacks(s *transfer.Snapshot) (map[pack.Name]*smallPack, error) {
 	large := map[pack.Name]bool{}
 	small := map[pack.Name]*smallPack{}
 	for i, f := range s.State.Indexes {
-		if f.Size <= maxIndexToMerge {
+		if f.Size <= smallIndex {
 			continue
 		}
 		for _, p := range s.Indexes[i].PackInfos {
@@ -123,7 +117,7 @@ func smallPacks(s *transfer.Snapshot) (map[pack.Name]*smallPack, error) {
 		}
 	}
 
-	for e, err := range s.EntriesIn(func(file int) bool { return s.State.Indexes[file].Size <= maxIndexToMerge }) {
+	for e, err := range s.EntriesIn(func(file int) bool { return s.State.Indexes[file].Size <= smallIndex }) {
 		if err != nil {
 			return nil, err
 		}
@@ -196,9 +190,9 @@ func (c *Collection) appendMerged(ctx context.Context, emptied map[pack.Name]boo
 		change.Condemn = append(change.Condemn, name.Path())
 	}
 
-	replaced := smallIndexes(c.snap)
-	if len(replaced) <= maxIndexFiles {
-		replaced = nil
+	var replaced []rootlog.File
+	if crowded := crowdedIndexes(c.snap.State.Indexes, pushedClasses); len(crowded) > 0 {
+		replaced = crowded[0] // a later push merges the others
 	}
 	if err := c.nameNewPacks(ctx, change, replaced, emptied); err != nil {
 		return false, err

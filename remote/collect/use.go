@@ -13,10 +13,7 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-const (
-	maxSmallPacks = 8 // small packs, of nodes or of chunks, that are left alone
-	maxIndexFiles = 4 // index files that are left alone
-)
+const maxSmallPacks = 8 // small packs, of nodes or of chunks, that are left alone
 
 // livePack is a live pack, its use, and what the collection does with it.
 type livePack struct {
@@ -127,12 +124,13 @@ func choosePacksToRewrite(packs []*livePack, maxWaste float64) {
 	}
 }
 
-// indexesToReplace returns the index files to replace by one new file: those of [indexesToReplace], damaged
+// indexesToReplace returns the index files to replace by a new one: those of the function indexesToReplace, damaged
 // ones, and those with an old key.
-func (c *Collection) indexesToReplace(gone func(pack.Name) bool) []rootlog.File {
-	return withIndexes(c.snap.State, indexesToReplace(c.snap, gone), func(f rootlog.File) bool {
+func (c *Collection) indexesToReplace(gone func(pack.Name) bool) ([]rootlog.File, error) {
+	due, err := indexesToReplace(c.snap, gone)
+	return withIndexes(c.snap.State, due, func(f rootlog.File) bool {
 		return c.oldEpoch[f.Name.IndexPath()] || c.repair != nil && c.repair.damagedIndexes[f.Name]
-	})
+	}), err
 }
 
 // withIndexes returns due and the index files of state for which wanted returns true.
@@ -144,20 +142,6 @@ func withIndexes(state *rootlog.State, due []rootlog.File, wanted func(rootlog.F
 		}
 	}
 	return due
-}
-
-// indexesToReplace returns the index files to replace by one new file: each that names a pack
-// for which gone returns true, or all if there are many.
-func indexesToReplace(s *transfer.Snapshot, gone func(pack.Name) bool) (replaced []rootlog.File) {
-	if len(s.Indexes) > maxIndexFiles {
-		return s.State.Indexes
-	}
-	for i, x := range s.Indexes {
-		if slices.ContainsFunc(x.PackInfos, func(p pack.Info) bool { return gone(p.Name) }) {
-			replaced = append(replaced, s.State.Indexes[i])
-		}
-	}
-	return replaced
 }
 
 // countWaiting counts the condemned files that are not due yet.
@@ -207,7 +191,11 @@ func (c *Collection) countPlanned(ctx context.Context) error {
 		st.After += p.liveSize()
 	}
 
-	for _, f := range c.indexesToReplace(isGoneAfter(c.snap, emptied)) {
+	due, err := c.indexesToReplace(isGoneAfter(c.snap, emptied))
+	if err != nil {
+		return err
+	}
+	for _, f := range due {
 		condemned = append(condemned, f.Name.IndexPath())
 	}
 	c.countCondemned(condemned)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -140,8 +139,8 @@ type push struct {
 	snap    *Snapshot    // the head that the plan relies on: S in docs/format/remote.md
 	records *pushRecords // of the attempt
 	meter   *Meter
-	index   *BuiltIndex // made for the next root; nil: none
-	refill  bool        // the push is that of [Remote.Refill]
+	index   *BuiltIndexes // made for the next root; nil: none
+	refill  bool          // the push is that of [Remote.Refill]
 	result  PushResult
 }
 
@@ -385,9 +384,7 @@ func (p *push) claimOf(sent []*sentPack, changes []rootlog.RefChange) *rootlog.C
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
 	}
-	if p.index != nil {
-		c.Own = append(c.Own, p.index.Name.IndexPath())
-	}
+	c.Own = append(c.Own, p.index.Paths()...)
 	return c
 }
 
@@ -429,10 +426,8 @@ func (p *push) noteAppended(ctx context.Context, head *rootlog.State, sent []*se
 		named[s.info.Name] = true
 	}
 	p.own.dropPacks(func(s *sentPack) bool { return named[s.info.Name] })
-	if p.index != nil {
-		p.index.KeepCopy(p.indexes)
-		p.index = nil
-	}
+	p.index.KeepCopies(p.indexes)
+	p.index = nil
 	if err := p.RememberHead(ctx, head); err != nil {
 		p.o.Warn(err.Error())
 	}
@@ -474,7 +469,7 @@ func (p *push) addPacks(ctx context.Context, c *rootlog.Change, snap *Snapshot, 
 		p.index = x
 	}
 
-	c.AddIndexes = []rootlog.File{p.index.File}
+	c.AddIndexes = p.index.Listed()
 	// Only the packs that it names: others may have come into the root since.
 	c.Merged = p.index.Inline
 	return nil
@@ -499,11 +494,13 @@ func (p *push) inlineOf(packs []*sentPack) (own []rootlog.Inline, alone bool, er
 	return own, rootlog.InlineSize(own) > rootlog.MaxInline, nil
 }
 
-// buildIndex makes an index file of own packs, and of packs of others whose entries lie in a root.
-func (p *push) buildIndex(packs []*sentPack, others []rootlog.Inline) (*BuiltIndex, error) {
+// buildIndex makes index files of own packs, and of packs of others whose entries lie in a root.
+func (p *push) buildIndex(packs []*sentPack, others []rootlog.Inline) (*BuiltIndexes, error) {
 	var infos []pack.Info
+	n := 0
 	for _, s := range packs {
 		infos = append(infos, s.info)
+		n += s.count
 	}
 	var entries []pack.Entry
 	for _, o := range others {
@@ -513,7 +510,7 @@ func (p *push) buildIndex(packs []*sentPack, others []rootlog.Inline) (*BuiltInd
 	slices.SortFunc(entries, func(a, b pack.Entry) int { return a.Key.Compare(b.Key) })
 
 	sources := append(p.own.where.sources(), noErrors(entries))
-	x, err := p.indexes.Build(func(w io.Writer) error { return pack.MergeIndex(w, infos, sources...) })
+	x, err := p.indexes.BuildMerged(infos, n+len(entries), sources...)
 	if err != nil {
 		return nil, err
 	}
@@ -524,7 +521,7 @@ func (p *push) buildIndex(packs []*sentPack, others []rootlog.Inline) (*BuiltInd
 	return x, nil
 }
 
-// dropIndex forgets the index file that was made for the next root.
+// dropIndex forgets the index files that were made for the next root.
 func (p *push) dropIndex() {
 	p.index.Close()
 	p.index = nil

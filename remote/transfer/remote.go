@@ -64,6 +64,8 @@ type Options struct {
 	// for operations that look for few objects. 0: [CopiedIndexes].
 	CopiedIndexes int64
 
+	IndexLimit int // entries of the largest index file that is written; 0: [IndexLimit]
+
 	Jobs      int    // requests under way at once; 0: DefaultJobs
 	Who, Host string // who pushes, and from where
 }
@@ -86,6 +88,7 @@ func (o *Options) setDefaults() error {
 		o.Jobs = DefaultJobs
 	}
 	o.CopiedIndexes = cmp.Or(o.CopiedIndexes, CopiedIndexes)
+	o.IndexLimit = cmp.Or(o.IndexLimit, IndexLimit)
 	return nil
 }
 

@@ -45,8 +45,9 @@ func (m *index) collector(s *indexState, i int, emit func(string, indexState)) {
 }
 
 // mark chooses the packs to condemn: all without an object that the snapshot
-// reaches. It emits variants with and without the orphans, and with and without a
-// merge of the index files.
+// reaches. It emits variants with and without the orphans; and without a
+// merge, with a merge of all index files, and with another file in place of the first one. Without a merge, index files
+// name condemned packs from then on.
 func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 	c := s.collectors[i]
 	root := &c.snapshot
@@ -85,17 +86,19 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 		if len(s.names) == m.files || next.condemn == 0 && root.files.len() < 2 {
 			continue
 		}
-		kept := live &^ dead
-		if m.mutation == mergeCondemned {
-			kept = named
+		for _, replaced := range twice(root.files, only(root.files.first())) {
+			kept := s.names.in(replaced) & live &^ dead
+			if m.mutation == mergeCondemned {
+				kept = s.names.in(replaced)
+			}
+			to, file := s.upload(kept)
+			if m.mutation == deleteMergedFirst {
+				to.files &^= replaced
+			}
+			next.file, next.merged = file, replaced
+			to.collectors[i] = next
+			emit("collector: mark, merge index files", to)
 		}
-		to, file := s.upload(kept)
-		if m.mutation == deleteMergedFirst {
-			to.files &^= root.files
-		}
-		next.file, next.merged = file, root.files
-		to.collectors[i] = next
-		emit("collector: mark, merge index files", to)
 	}
 }
 
@@ -137,8 +140,8 @@ func (m *index) offersAgain(s *indexState, c *indexCollector) bool {
 		m.mutation == mergeCondemned && c.base >= s.root.floor && c.file&s.root.condemnedFiles.names() == 0
 }
 
-// delist finds the deleted files that the head still condemns. If a live index file
-// names one of the packs, delist uploads an index file without them.
+// delist finds the deleted files that the head still condemns. If live index files
+// name some of the packs, one variant leaves these condemned. The other uploads an index file in place of those.
 func (m *index) delist(s *indexState, i int, emit func(string, indexState)) {
 	to, c := *s, s.collectors[i]
 	gone := c.deleted & s.root.condemned.names()
@@ -150,11 +153,22 @@ func (m *index) delist(s *indexState, i int, emit func(string, indexState)) {
 	next := indexCollector{step: collectRoot, base: s.head, deleted: c.deleted, deletedFiles: c.deletedFiles, round: c.round}
 	step := "collector: delist"
 	if named := s.names.in(s.root.files); named&gone != 0 && m.mutation != keepDelisted {
+		leave := next
+		if leave.deleted &^= named; leave.deleted|c.deletedFiles&s.root.condemnedFiles.names() == 0 {
+			leave = indexCollector{round: c.round + 1}
+		}
+		to.collectors[i] = leave
+		emit("collector: delist, leave the packs that index files name", to)
+
 		if len(s.names) == m.files {
 			return
 		}
-		to, next.file = s.upload(named &^ gone)
-		next.merged = s.root.files
+		for f := range s.root.files.all() {
+			if s.names[f]&gone != 0 {
+				next.merged |= only(f)
+			}
+		}
+		to, next.file = s.upload(s.names.in(next.merged) &^ s.root.condemned.names())
 		step = "collector: delist, write an index file without them"
 	}
 	to.collectors[i] = next
@@ -181,8 +195,8 @@ func (m *index) delistRoot(s *indexState, i int, emit func(string, indexState)) 
 		}
 	}
 	if c.file != 0 {
-		root.files = c.file
-		root.condemnedFiles = root.condemnedFiles.with(s.root.files, 0, to.head)
+		root.files = s.root.files&^c.merged | c.file
+		root.condemnedFiles = root.condemnedFiles.with(c.merged, 0, to.head)
 	}
 	to.collectors[i] = indexCollector{round: c.round + 1}
 	emit("collector: delist, append", to)

@@ -60,10 +60,12 @@ func (m *index) pushFiles(s *indexState, i int, emit func(string, indexState)) {
 	to.pushers[i] = p
 	emit("push: upload", to)
 	if s.head == p.base {
-		to, p.file = with.upload(p.own | s.live())
-		p.merged = s.root.files
-		to.pushers[i] = p
-		emit("push: upload, merging index files", to)
+		for _, merged := range twice(s.root.files, only(s.root.files.first())) {
+			to, p.file = with.upload(p.own | s.live()&s.names.in(merged))
+			p.merged = merged
+			to.pushers[i] = p
+			emit("push: upload, merging index files", to)
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ var mutations = []scenario{
 	{name: string(deleteMergedFirst), rule: "IDX_ROOT_FIRST", machine: index{pushers: 1, collectors: 1, mutation: deleteMergedFirst}, violation: liveIndexFileMissing},
 	{name: string(offerStale), rule: "IDX_REMAKE", machine: index{pushers: 1, collectors: 2, rounds: 2, files: 7, mutation: offerStale}, violation: liveIndexFileMissing},
 	{name: string(mergeCondemned), rule: "IDX_LIVE_ONLY", machine: index{pushers: 1, collectors: 2, rounds: 2, files: 7, mutation: mergeCondemned}, violation: livePackMissing},
-	{name: string(deleteMergedAtOnce), rule: "IDX_CONDEMN_MERGED", machine: index{pushers: 2, collectors: 1, rounds: 2, mutation: deleteMergedAtOnce}, states: 136_890},
+	{name: string(deleteMergedAtOnce), rule: "IDX_CONDEMN_MERGED", machine: index{pushers: 2, collectors: 1, rounds: 2, mutation: deleteMergedAtOnce}, states: 189_445},
 
 	{name: string(keepOldEpoch), rule: "EPOCH_OF_HEAD", machine: keys{pushers: 1, changers: 1, mutation: keepOldEpoch}, violation: readableAfterRemoval},
 	{name: string(repackOldEpoch), rule: "EPOCH_OF_HEAD", machine: keys{changers: 1, rounds: 2, mutation: repackOldEpoch}, violation: readableAfterRemoval},

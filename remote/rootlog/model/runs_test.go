@@ -49,11 +49,11 @@ var scenarios = []scenario{
 		machine: store{pushers: 2, collectors: 1, rounds: 2, checkpoints: true},
 	},
 	{
-		name: "index: 2 pushers, 1 collector, 2 rounds", states: 135_795, reached: pushed | merged | delisted,
+		name: "index: 2 pushers, 1 collector, 2 rounds", states: 188_164, reached: pushed | merged | delisted,
 		machine: index{pushers: 2, collectors: 1, rounds: 2},
 	},
 	{
-		name: "index: 1 pusher, 2 collectors", states: 26_089, reached: pushed | merged | delisted,
+		name: "index: 1 pusher, 2 collectors", states: 32_934, reached: pushed | merged | delisted,
 		machine: index{pushers: 1, collectors: 2, rounds: 1},
 	},
 	{
@@ -107,11 +107,11 @@ var scenarios = []scenario{
 		machine: store{pushers: 2, collectors: 2, rounds: 1, hold: true, dropPushed: true},
 	},
 	{
-		name: "index: 1 pusher, 2 collectors, 2 rounds", states: 3_606_694, reached: pushed | merged | delisted,
+		name: "index: 1 pusher, 2 collectors, 2 rounds", capped: true, states: stateCap, reached: pushed | merged | delisted,
 		machine: index{pushers: 1, collectors: 2, rounds: 2},
 	},
 	{
-		name: "index: 2 pushers, 2 collectors", states: 1_539_996, reached: pushed | merged | delisted,
+		name: "index: 2 pushers, 2 collectors", states: 2_038_691, reached: pushed | merged | delisted,
 		machine: index{pushers: 2, collectors: 2, rounds: 1},
 	},
 	{

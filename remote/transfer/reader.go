@@ -29,8 +29,8 @@ type Reader struct {
 	files packFiles
 }
 
-// errorAge is the age of a head from which on a failed read is tried again at the present head.
-const errorAge = time.Second
+// ErrorAge is the age of a head from which on a failed read is tried again at the present head.
+const ErrorAge = time.Second
 
 // NewReader reads the head of s. The remote belongs to the Reader, whose Close closes it. After an error,
 // the caller closes it. For a repository, the error matches [ErrRepository].
@@ -88,7 +88,7 @@ func (r *Reader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 		return r.getOne(ctx, key)
 	}
 	data, err := get()
-	if err != nil && ctx.Err() == nil && r.Refresh(ctx, errorAge) == nil {
+	if err != nil && ctx.Err() == nil && r.Refresh(ctx, ErrorAge) == nil {
 		data, err = get()
 	}
 	return data, err
@@ -127,7 +127,7 @@ func (r *Reader) getOne(ctx context.Context, key object.Key) ([]byte, error) {
 // [MaxRead] and [MaxGap]. It tries other packs, and the present head, if a copy is damaged or gone.
 func (r *Reader) GetAll(ctx context.Context, keys []object.Key, take func(key object.Key, data []byte) error) error {
 	left, err := r.readBatch(ctx, keys, take)
-	if err != nil || len(left) == 0 || r.Refresh(ctx, errorAge) != nil {
+	if err != nil || len(left) == 0 || r.Refresh(ctx, ErrorAge) != nil {
 		return cmp.Or(err, ctx.Err())
 	}
 	_, err = r.readBatch(ctx, left, take)

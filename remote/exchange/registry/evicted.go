@@ -39,10 +39,8 @@ type knownHead struct {
 	note transfer.KeepNote
 }
 
-const (
-	headAge  = 10 * time.Second // the age at which a head counts no longer as present
-	errorAge = time.Second      // the age at which heads are read again after a failed read
-)
+// headAge is the age at which a head counts no longer as present.
+const headAge = 10 * time.Second
 
 // ReadEvicted makes the store of r read evicted objects from the files of the worktree that have them, or else from the remotes,
 // until ctx or the repository ends. It opens a remote when it needs it. The caller calls it before the first
@@ -119,7 +117,7 @@ func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 			}
 			return nil, fmt.Errorf("fetch from a remote: %w", err)
 		}
-		heads, failed = e.headsWithin(ctx, errorAge) // another process may have moved the object
+		heads, failed = e.headsWithin(ctx, transfer.ErrorAge) // another process may have moved the object
 	}
 }
 
@@ -164,7 +162,7 @@ func (e *evictedReader) FindUnkept(ctx context.Context, keys []object.Key) (gone
 	}
 
 	// Another process may have pushed objects or a keep ref.
-	age := errorAge
+	age := transfer.ErrorAge
 	e.mu.Lock()
 	if !e.second {
 		e.second, age = true, 0

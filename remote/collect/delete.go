@@ -190,7 +190,7 @@ func (c *Collection) abandonNewIndex() {
 }
 
 // forgetDeleted appends a root that forgets files that were condemned long ago and do not exist.
-// That raises the floor. It replaces index files of which a quarter is dead, and remembers the packs that others
+// That raises the floor. It replaces index files if a quarter of their entries is dead, and remembers the packs that others
 // name (IDX_WITHOUT_DELISTED).
 func (c *Collection) forgetDeleted(ctx context.Context) error {
 	gone, err := c.deletedLongAgo(ctx)
@@ -199,7 +199,7 @@ func (c *Collection) forgetDeleted(ctx context.Context) error {
 	}
 
 	for {
-		due, named, err := c.namedAfterReplacement()
+		due, named, err := namedAfterReplacement(c.snap)
 		if err != nil {
 			return err
 		}
@@ -236,16 +236,16 @@ func (c *Collection) forgetDeleted(ctx context.Context) error {
 }
 
 // namedAfterReplacement returns the index files to replace, and the paths of the packs that the others name.
-func (c *Collection) namedAfterReplacement() (due []rootlog.File, named map[string]bool, err error) {
-	if due, err = indexesToReplace(c.snap, isGoneAfter(c.snap, nil)); err != nil {
+func namedAfterReplacement(s *transfer.Snapshot) (due []rootlog.File, named map[string]bool, err error) {
+	if due, err = indexesToReplace(s, isGoneAfter(s, nil)); err != nil {
 		return nil, nil, err
 	}
 	named = map[string]bool{}
-	for i, f := range c.snap.State.Indexes {
+	for i, f := range s.State.Indexes {
 		if slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
 			continue
 		}
-		for _, p := range c.snap.Indexes[i].PackInfos {
+		for _, p := range s.Indexes[i].PackInfos {
 			named[p.Name.Path()] = true
 		}
 	}
@@ -259,7 +259,7 @@ func (c *Collection) deletedLongAgo(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, named, err := c.namedAfterReplacement()
+	_, named, err := namedAfterReplacement(c.snap)
 	if err != nil {
 		return nil, err
 	}

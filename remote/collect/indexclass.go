@@ -41,8 +41,8 @@ func crowdedIndexes(files []rootlog.File, classes int) (crowded [][]rootlog.File
 	return crowded
 }
 
-// indexesToReplace returns the index files to replace by a new one: all of a class with too many, and those of which a quarter is
-// dead. Dead are the entries of packs for which gone returns true. A small index file is replaced if any is dead.
+// indexesToReplace returns the index files to replace by a new one: all of a class with too many, and each with a quarter of dead
+// entries. Dead are the entries of packs for which gone returns true. A small index file is replaced if any is dead.
 func indexesToReplace(s *transfer.Snapshot, gone func(pack.Name) bool) ([]rootlog.File, error) {
 	crowded := slices.Concat(crowdedIndexes(s.State.Indexes, indexClasses)...)
 	var replaced []rootlog.File

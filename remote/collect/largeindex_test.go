@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
-// TestLargeIndexStays checks that a collector leaves a large index file of which less than a quarter is dead. The deleted packs stay
+// TestLargeIndexStays checks that a collector leaves a large index file with less than a quarter of dead entries. The deleted packs stay
 // condemned until it replaces the file.
 func TestLargeIndexStays(t *testing.T) {
 	t.Parallel()

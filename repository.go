@@ -98,6 +98,10 @@ type FileOptions struct {
 	Umask  uint16 // permission bits that files do not get
 	SetID  bool   // files get their set-user-ID and set-group-ID bits
 	Xattrs XattrOptions
+
+	// OnlyAway receives the number of bytes of content that only remotes have, after its files in the worktree were removed or
+	// replaced. Default: nobody does.
+	OnlyAway func(bytes int64)
 }
 
 // XattrOptions choose extended attributes in place of the keys [KeyNoXattrs],

@@ -66,6 +66,9 @@ type Report struct {
 	// Unkept is the number of needed objects that are only on a remote, although no remote promises to
 	// keep them. The next push renews the promise, or a command that has the bytes stores them.
 	Unkept int
+
+	// Lent counts the objects that were read in files of the worktree.
+	Lent volume.LentReport
 }
 
 // VerifyOptions select the checks that [Verify] makes.
@@ -191,6 +194,12 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		return nil, err
 	}
 
+	if o.Volumes.ReadData && o.Volumes.Subset == nil {
+		if v.report.Lent, err = volume.CheckLent(ctx, store); err != nil {
+			return nil, err
+		}
+	}
+
 	for _, p := range damaged {
 		v.report.Damaged = append(v.report.Damaged, p.Volume)
 		where := path.Join("volumes", p.Volume, p.File)
@@ -205,7 +214,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 
 	slices.Sort(v.report.Damaged)
 	v.report.Damaged = slices.Compact(v.report.Damaged)
-	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
+	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes+v.report.Lent.Bytes
 
 	present := &presenceReader{Reader: store, store: store, unknown: map[object.Key]bool{}, unkept: map[object.Key]bool{}}
 	v.objects = present

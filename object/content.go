@@ -185,9 +185,12 @@ const MinLentFile = 1 << 20
 
 // FileBatch collects the content of files that are read one after the other, to prefetch it together.
 type FileBatch struct {
-	r    Reader
-	keys []Key
-	left int64
+	// PassFrom is the size in bytes of the smallest files whose content is read as [Passing] has it. 0: there are none.
+	PassFrom uint64
+
+	r          Reader
+	keys, pass []Key
+	left       int64
 }
 
 // NewFileBatch returns an empty batch. R reads the files.
@@ -203,7 +206,11 @@ func (b *FileBatch) Add(ctx context.Context, e Entry) bool {
 		if err != nil || int64(c.Size) > b.left { // a read of the file finds the error
 			return err != nil
 		}
-		b.keys = append(b.keys, Key{KindChunk, c.ID})
+		if key := (Key{KindChunk, c.ID}); b.PassFrom > 0 && e.Size >= b.PassFrom {
+			b.pass = append(b.pass, key)
+		} else {
+			b.keys = append(b.keys, key)
+		}
 		b.left -= int64(c.Size)
 	}
 	return b.left > 0
@@ -212,7 +219,8 @@ func (b *FileBatch) Add(ctx context.Context, e Entry) bool {
 // Prefetch prefetches the chunks of the batch, and empties it.
 func (b *FileBatch) Prefetch(ctx context.Context) {
 	Prefetch(ctx, b.r, b.keys)
-	b.keys, b.left = nil, MaxPrefetch
+	Prefetch(Passing(ctx), b.r, b.pass)
+	b.keys, b.pass, b.left = nil, nil, MaxPrefetch
 }
 
 // ChunkAt is a chunk and the offset in the file where it begins.

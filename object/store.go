@@ -81,6 +81,15 @@ func HasFar(r Reader) bool {
 	return ok && p.HasFar()
 }
 
+type passingKey struct{}
+
+// Passing returns a context for reads of objects that the caller writes to a file of the worktree. A reader that has to fetch
+// them does not store them: the file is the copy here.
+func Passing(ctx context.Context) context.Context { return context.WithValue(ctx, passingKey{}, true) }
+
+// IsPassing reports whether ctx comes from [Passing].
+func IsPassing(ctx context.Context) bool { return ctx.Value(passingKey{}) != nil }
+
 // Writer stores objects. Implementations are safe for concurrent use.
 type Writer interface {
 	// Put stores data, unless the object exists, and returns its ID. It neither keeps

@@ -210,6 +210,26 @@ func TestLimitHowto(t *testing.T) {
 	s.kist("verify", "--remote", "origin", "--read-data")
 }
 
+// TestOneCopyHowto runs the commands of docs/howto/one-copy.md, with a smaller limit.
+func TestOneCopyHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	rnd := objecttest.Rand(10)
+	s.write(map[string]string{"film/take-1.mov": noise(rnd, 3<<20), "notes/day-1": noise(rnd, 20_000)})
+	s.commit("first cut")
+	s.write(map[string]string{"film/take-2.mov": noise(rnd, 2<<20)})
+	s.commit("second cut")
+	s.kist("remote", "add", "origin", s.path("../backup"))
+	s.kist("remote", "add", "second", s.path("../second"))
+	want := s.readFiles(".")
+	s.page("one-copy.md", "", "20GB", "100KB")
+	s.wantFiles(s.readFiles("."), want)
+	if size := folderSize(t, s.path(".kist/volumes")); size > 100_000 {
+		t.Errorf("the local volumes have %d bytes, want at most 100000", size)
+	}
+}
+
 // TestFindHowto runs the commands of docs/howto/find.md in a repository with two commits.
 func TestFindHowto(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,7 @@ func (b *run) evictChunks(ctx context.Context) (did bool, err error) {
 	if err != nil || size <= b.LocalLimit {
 		return false, err
 	}
-	result, err := exchange.Evict(ctx, b.repo, exchange.EvictOptions{Remote: name, Copies: b.Copies, Limit: b.LocalLimit, Jobs: b.Jobs})
+	result, err := exchange.Evict(ctx, b.repo, exchange.EvictOptions{Remote: name, Copies: b.Copies, Limit: b.LocalLimit, Small: true, Jobs: b.Jobs})
 	switch {
 	case errors.Is(err, disk.ErrBusy):
 		b.Postponed = true

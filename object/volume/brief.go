@@ -16,13 +16,19 @@ func (s *Store) GetBriefly(ctx context.Context, key object.Key, use func(data []
 	var data []byte
 	var storage *buffer
 	err := s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) (err error) {
-		data, storage, err = v.readBriefly(rec)
+		if rec.File == notHere {
+			data, err = v.readAway(ctx, rec)
+		} else {
+			data, storage, err = v.readBriefly(rec)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer storage.free()
+	if storage != nil {
+		defer storage.free()
+	}
 	return use(data)
 }
 

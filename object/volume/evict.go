@@ -17,7 +17,7 @@ const notHere = 0
 
 // fetchValue returns an evicted object as a stored value. It prefers a copy in another volume, and then one in a file of
 // the worktree. All reads of evicted objects come here, and all but [Store.Prefetch] fetch here.
-func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
+func (v *sealedVolume) fetchValue(ctx context.Context, rec keys.Record) ([]byte, error) {
 	l, err := v.store.lastListing()
 	if err != nil {
 		return nil, err
@@ -38,7 +38,6 @@ func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 		data = getLent(v.store, rec.Key)
 	}
 	if data == nil {
-		ctx := context.Background()
 		if data, err = v.store.Elsewhere.Get(ctx, rec.Key); err != nil {
 			return nil, err
 		}
@@ -49,11 +48,25 @@ func (v *sealedVolume) fetchValue(rec keys.Record) ([]byte, error) {
 	return frame.AppendRaw(nil, data), nil
 }
 
+// readAway is readObject of an evicted object, with a context that may come from [object.Passing].
+func (v *sealedVolume) readAway(ctx context.Context, rec keys.Record) (data []byte, err error) {
+	value, err := v.fetchValue(ctx, rec)
+	if err == nil {
+		data, err = v.decodeValue(nil, rec, value, nil)
+	}
+	if err != nil {
+		return nil, v.readError(rec, err)
+	}
+	return data, nil
+}
+
 // LentReader is a [Store.Elsewhere] that finds lent objects in files of the worktree. GetLent returns the bytes of an object,
-// verified by their hash, or nil. HasLent reports whether GetLent probably finds it, without reading it.
+// verified by their hash, or nil. HasLent reports whether GetLent probably finds it, without reading it. IsRecorded reports whether
+// a file had it, and may have changed since.
 type LentReader interface {
 	GetLent(key object.Key) []byte
 	HasLent(key object.Key) bool
+	IsRecorded(key object.Key) bool
 }
 
 // getLent returns the verified bytes of a lent object, nil if no file has them.
@@ -69,6 +82,55 @@ func getLent(s *Store, key object.Key) []byte {
 func hasLent(s *Store, key object.Key) bool {
 	lent, ok := s.Elsewhere.(LentReader)
 	return ok && lent.HasLent(key)
+}
+
+// LentReport counts the evicted objects that files of the worktree have, or had.
+type LentReport struct {
+	Objects int   // that were read and have the right hash
+	Bytes   int64 // of these
+	Changed int   // objects whose file has changed: lent no longer, and not damaged
+}
+
+// CheckLent reads all lent objects, and hashes them.
+func CheckLent(ctx context.Context, s *Store) (report LentReport, err error) {
+	lent, ok := s.Elsewhere.(LentReader)
+	if !ok {
+		return report, nil
+	}
+	l, err := s.lastListing()
+	if err != nil {
+		return report, err
+	}
+	for _, v := range l.volumes {
+		if !v.isEvicted() {
+			continue
+		}
+		o, err := v.ensureOpen()
+		if err != nil {
+			return report, err
+		}
+		for rec, err := range o.withoutDropped(o.index.All()) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return report, err
+			}
+			if away := l.evictedCopies(rec.Key); len(away) == 0 || away[0] != v { // here, or counted with another volume
+				continue
+			}
+			if !lent.IsRecorded(rec.Key) {
+				continue
+			}
+			if data := lent.GetLent(rec.Key); data != nil {
+				report.Objects++
+				report.Bytes += int64(len(data))
+			} else {
+				report.Changed++
+			}
+		}
+	}
+	return report, nil
 }
 
 // IsAway reports whether an object has only evicted copies.

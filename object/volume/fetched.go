@@ -45,7 +45,7 @@ func (f *fetched) find(key object.Key) []byte {
 	return nil
 }
 
-// add adds a verified object, and takes ownership of data.
+// add adds a verified object, and takes ownership of data. It stores nothing if ctx comes from [object.Passing].
 func (f *fetched) add(ctx context.Context, s *Store, key object.Key, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +61,9 @@ func (f *fetched) add(ctx context.Context, s *Store, key object.Key, data []byte
 		f.size -= len(f.recent[f.order[0]])
 		delete(f.recent, f.order[0])
 	}
-	f.keep(ctx, s, key, data)
+	if !object.IsPassing(ctx) {
+		f.keep(ctx, s, key, data)
+	}
 }
 
 // keep stores an object, if there is room. An error ends that, and costs nothing else: the disk may be

@@ -23,11 +23,13 @@ func TestPrefetch(t *testing.T) {
 	for name, test := range map[string]struct {
 		room     int64
 		readOnly bool
+		passing  bool
 		kept     bool
 	}{
 		"room":      {room: 1 << 20, kept: true},
 		"no room":   {},
 		"read-only": {room: 1 << 20, readOnly: true},
+		"passing":   {room: 1 << 20, passing: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, dir := t.Context(), t.TempDir()
@@ -49,6 +51,9 @@ func TestPrefetch(t *testing.T) {
 			}
 			chunks := chunksOfSeries(0)
 			missing, _ := sample(2, 5)
+			if test.passing {
+				ctx = object.Passing(ctx)
+			}
 			s.Prefetch(ctx, append(chunks, missing))
 			s.Prefetch(ctx, chunks)
 			wantSeries(t, s, 0, 0, 20)
@@ -131,5 +136,73 @@ func TestPrefetchOfLies(t *testing.T) {
 	s = openStore(t, dir, testOptions(t))
 	s.Elsewhere = &far{}
 	wantSeries(t, s, 0, 0, 20)
+	wantSound(t, s)
+}
+
+// lentFar is a remote, and files that have lent objects.
+type lentFar struct {
+	far
+	lent map[object.Key][]byte // nil bytes: the file has changed
+	read int
+}
+
+func (l *lentFar) GetLent(key object.Key) []byte {
+	l.read++
+	return l.lent[key]
+}
+
+func (l *lentFar) HasLent(key object.Key) bool { return l.lent[key] != nil }
+
+func (l *lentFar) IsRecorded(key object.Key) bool {
+	_, ok := l.lent[key]
+	return ok
+}
+
+// Lent objects are not fetched, and not stored. Objects whose file has changed are fetched.
+func TestLent(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	storeSeries(t, s, 0, 0, 20)
+	lent := map[object.Key][]byte{}
+	chunks, changed := chunksOfSeries(0), 0
+	for i, key := range chunks {
+		data, err := s.Get(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lent[key] = data; i/2%3 == 0 {
+			lent[key] = nil
+			changed += i % 2
+		}
+	}
+	if err := evictAll(s, &far{}); err != nil {
+		t.Fatal(err)
+	}
+
+	f := &lentFar{far: far{room: 1 << 20}, lent: lent}
+	s = openStore(t, dir, testOptions(t))
+	s.Elsewhere = f
+	s.Prefetch(ctx, chunks)
+	if f.fetched != changed {
+		t.Errorf("%d objects were fetched, want %d", f.fetched, changed)
+	}
+	for _, key := range chunks {
+		if _, _, err := s.GetStored(ctx, key, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	wantSeries(t, s, 0, 0, 20)
+	report, err := CheckLent(ctx, s)
+	if err != nil || report.Objects != len(chunks)/2-changed || report.Changed != changed {
+		t.Errorf("%+v, %v; want %d lent and %d changed", report, err, len(chunks)/2-changed, changed)
+	}
+	if f.fetched != changed || f.read == 0 {
+		t.Errorf("%d objects were fetched and %d read, want %d fetched", f.fetched, f.read, changed)
+	}
+	for _, key := range chunks {
+		if away, err := IsAway(s, key); err != nil || !away {
+			t.Errorf("%s is here: %v", key, err)
+		}
+	}
 	wantSound(t, s)
 }

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -199,7 +200,7 @@ func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 // storedValueWith is storedValue with another function to read.
 func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc) ([]byte, error) {
 	if rec.File == notHere {
-		return o.v.fetchValue(rec)
+		return o.v.fetchValue(context.Background(), rec)
 	}
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < ingest.LogHeaderSize {
 		return nil, errors.New("the index gives an impossible place")

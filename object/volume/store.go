@@ -169,7 +169,11 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealedV
 // damaged, it tries the copies in other volumes.
 func (s *Store) Get(ctx context.Context, key object.Key) (data []byte, err error) {
 	err = s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) (err error) {
-		data, err = v.readObject(rec)
+		if rec.File == notHere {
+			data, err = v.readAway(ctx, rec)
+		} else {
+			data, err = v.readObject(rec)
+		}
 		return err
 	})
 	return data, err

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // EvictOptions say what [Evict] gives away.
@@ -28,6 +29,7 @@ type EvictOptions struct {
 	Below  []object.Key // only chunks below these objects; nil: all
 	Before time.Time    // only chunks in volumes that were sealed before; zero: all
 	Limit  int64        // stop when the store has at most so many bytes; 0: give all away
+	Small  bool         // also content of files that are smaller than 1 MiB; Below and Volumes imply it
 	Verify bool         // read each chunk from each remote before
 
 	// Volumes are names of volumes whose chunks are given away whether or not a commit needs them, and
@@ -46,6 +48,7 @@ type EvictResult struct {
 	gc.EvictStats
 	Freed   int64    // bytes, less than those of the chunks if nodes were rewritten
 	Left    int64    // bytes of the store afterwards
+	Small   int64    // bytes of the content of small files that was left out, without Below, Volumes and Small of the options
 	Remotes []string // that keep the chunks
 	Sent    int64    // bytes, for the keep refs
 }
@@ -67,8 +70,9 @@ func (e *CopiesError) Unwrap() []error { return e.Errs }
 // each of o.Copies remotes, the keep ref must reach a chunk, a live pack must have it, and the file of that pack must be there
 // with its size. Evict moves the keep refs first.
 //
-// Without o.Volumes, it gives away only content that commits of the remotes need, and not what a hold
-// protects here and not there. Nodes, damaged volumes, and volumes of running sessions stay.
+// Without o.Volumes, o.Below and o.Small, the content of small files stays. Without o.Volumes, Evict gives away only content that
+// commits of the remotes need, and not what a hold protects here and not there. Nodes, damaged volumes, and volumes of running
+// sessions stay.
 //
 // The error is a [*CopiesError] if there are not enough such remotes. It matches [ErrNoKeep] if one permits no keep ref, and
 // [disk.ErrBusy] if another process moves keep refs or maintains the store.
@@ -105,6 +109,9 @@ func Evict(ctx context.Context, r *kist.Repository, o EvictOptions) (*EvictResul
 	if e.result.EvictStats, err = gc.Evict(ctx, r.Objects(), local); err != nil || o.DryRun {
 		return e.result, err
 	}
+	if e.result.Chunks > 0 {
+		stage.RecordLent(ctx, r)
+	}
 	e.result.Left, err = r.Objects().Size(ctx)
 	e.result.Freed = max(0, before-e.result.Left)
 	return e.result, err
@@ -117,6 +124,7 @@ type evictor struct {
 	keeps  []*keeper // of the remotes that are to keep the content
 	proofs []*proof
 	below  *gc.Reach // of o.Below; nil: all
+	large  *gc.Reach // from the manifests of large files; nil: small ones are given away, too
 	held   *gc.Reach // by holds that a remote lacks; nil: nothing
 	result *EvictResult
 }
@@ -227,7 +235,12 @@ func (e *evictor) prove(ctx context.Context) error {
 		}
 	}
 	if len(held) > 0 {
-		e.held, err = gc.NewReach(ctx, e.repo.Objects(), all, held...)
+		if e.held, err = gc.NewReach(ctx, e.repo.Objects(), all, held...); err != nil {
+			return err
+		}
+	}
+	if !e.Small && len(e.Below) == 0 && len(e.Volumes) == 0 {
+		err = e.findLarge(ctx)
 	}
 	return err
 }
@@ -307,7 +320,8 @@ func filterReached(chunks []object.Key, reach *gc.Reach, want bool) (kept []obje
 
 // findGivable returns those of the chunks, in their order, that may be given away.
 func (e *evictor) findGivable(ctx context.Context, chunks []object.Key) (givable []object.Key, err error) {
-	if e.below != nil {
+	chunks, err = e.withoutSmall(ctx, chunks)
+	if e.below != nil && err == nil {
 		chunks, err = filterReached(chunks, e.below, true)
 	}
 	if e.held != nil && err == nil {

@@ -42,7 +42,7 @@ func TestEvictRequests(t *testing.T) {
 	for _, verify := range []bool{false, true} {
 		r, counted := manyChunks(t, chunks)
 		before := counted.Calls(remotetest.Any)
-		result, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{Verify: verify})
+		result, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{Verify: verify, Small: true})
 		kisttest.Check(t, err)
 		if n := counted.Calls(remotetest.Any) - before; n > most || result.Chunks != chunks {
 			t.Errorf("verify %v: %d requests for %d chunks, want at most %d for %d", verify, n, result.Chunks, most, chunks)

@@ -72,7 +72,7 @@ func evictedRepository(t *testing.T) (s *kisttest.Repository, faulty *remotetest
 	s.Add(stage.AddOptions{})
 	s.Commit("base")
 	first = pushNoise(s, r, 1)
-	result, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{})
+	result, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{Small: true})
 	s.Check(err)
 	if result.Chunks == 0 || result.Freed < 50_000 {
 		t.Fatalf("evicted %+v, want chunks of 100,000 bytes", result)
@@ -108,7 +108,7 @@ func TestKeepCoversDropped(t *testing.T) {
 	s.Check(err)
 	deleteOnRemote(t, r, "refs/heads/main")
 	s.Collect(s.Clocked(400*24*time.Hour), gc.PlanOptions{PruneOlder: 800 * 24 * time.Hour}) // the logs end
-	_, err = exchange.Evict(ctx, r, exchange.EvictOptions{})                                 // renews the keep ref
+	_, err = exchange.Evict(ctx, r, exchange.EvictOptions{Small: true})                      // renews the keep ref
 	s.Check(err)
 	collectRemote(t, r)
 	wantNoise(t, r, first, 1)
@@ -123,14 +123,14 @@ func TestKeepOfCopy(t *testing.T) {
 	dir := t.TempDir()
 	s.Check(os.CopyFS(dir, os.DirFS(s.Dir)))
 	pushNoise(s, r, 2)
-	_, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{}) // moves the keep ref
+	_, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{Small: true}) // moves the keep ref
 	s.Check(err)
 
 	other, err := kist.Open(dir, kisttest.Opens(faulty))
 	s.Check(err)
 	defer other.Close()
 	exchange.Connect(t.Context(), other)
-	_, err = exchange.Evict(t.Context(), other, exchange.EvictOptions{})
+	_, err = exchange.Evict(t.Context(), other, exchange.EvictOptions{Small: true})
 	s.Check(err)
 	if n := len(keepRefs(t, r)); n != 2 {
 		t.Errorf("%d keep refs, want 2", n)
@@ -195,7 +195,11 @@ func TestMaintainAway(t *testing.T) {
 	s := kisttest.New(t)
 	faulty := remotetest.NewFaulty(remotetest.NewMemory())
 	r := s.WithRemote(faulty)
-	first := pushNoise(s, r, 1)
+	film := string(kisttest.Noise(1, 2_000_000)) // the content of small files stays
+	s.Write("film", film)
+	s.Add(stage.AddOptions{})
+	first := s.Commit("film").ID
+	s.Push(r, "main")
 	s.Check(r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt("20KB", "local", "limit") }))
 
 	at := func(ahead time.Duration) *kist.Repository {
@@ -235,7 +239,9 @@ func TestMaintainAway(t *testing.T) {
 		}
 		s.Check(exchange.MaintainAway(ctx, r))
 	}
-	wantNoise(t, at(0), first, 1)
+	if data, err := kisttest.ReadFile(ctx, at(0), first, "film"); err != nil || string(data) != film {
+		t.Errorf("read the film: %d bytes, %v", len(data), err)
+	}
 }
 
 // TestRelyOnKept checks that a session stores bytes again that are only on a remote whose keep ref somebody deleted.
@@ -275,7 +281,7 @@ func TestEvictFaults(t *testing.T) {
 
 			var failed atomic.Bool
 			faulty.Fail(remotetest.Fault{N: n, How: how, Stays: true, Err: remote.ErrPermission, Do: func() { failed.Store(true) }})
-			_, err := exchange.Evict(ctx, r, exchange.EvictOptions{})
+			_, err := exchange.Evict(ctx, r, exchange.EvictOptions{Small: true})
 			faulty.Heal()
 			deleteOnRemote(t, r, "refs/heads/main")
 			collectRemote(t, r)
@@ -298,7 +304,7 @@ func TestEvictWithoutPermission(t *testing.T) {
 	pushNoise(s, r, 1)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Stays: true, Err: remote.ErrPermission})
 	faulty.Fail(remotetest.Fault{Op: remotetest.Put, Stays: true, Err: remote.ErrPermission})
-	_, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{})
+	_, err := exchange.Evict(t.Context(), r, exchange.EvictOptions{Small: true})
 	if !errors.Is(err, exchange.ErrNoKeep) {
 		t.Errorf("evict: error %v, want ErrNoKeep", err)
 	}

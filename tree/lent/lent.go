@@ -278,3 +278,40 @@ func (x *Index) Verify() error {
 func isNone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) || errors.Is(err, object.ErrNewerFormat)
 }
+
+// Chunk is a lent chunk.
+type Chunk struct {
+	Key  object.Key
+	Size uint32 // bytes
+	Path string // of the file that has it
+}
+
+// Chunks yields the chunks in the files that want selects. The first error, which matches [ErrDamaged], ends the sequence.
+func (x *Index) Chunks(want func(f File) bool) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		paths := map[uint32]string{}
+		for i := range uint32(x.files) {
+			f, err := x.readFile(i)
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			if want(f) {
+				paths[i] = f.Path
+			}
+		}
+		if len(paths) == 0 {
+			return
+		}
+		for p, err := range x.all() {
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			path, ok := paths[p.file]
+			if ok && !yield(Chunk{object.Key{Kind: object.KindChunk, ID: p.id}, p.size, path}, nil) {
+				return
+			}
+		}
+	}
+}

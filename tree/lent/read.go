@@ -55,13 +55,10 @@ func (r *Reader) Has(key object.Key) bool {
 	return true
 }
 
-// FileOf returns the path of the file that has a lent object, by the stat data of the file, and whether there is one.
-func (r *Reader) FileOf(key object.Key) (path string, ok bool) {
-	if !r.Has(key) {
-		return "", false
-	}
-	_, f, ok := r.find(key)
-	return f.Path, ok
+// IsRecorded reports whether a file had an object when it was recorded.
+func (r *Reader) IsRecorded(key object.Key) bool {
+	_, f, _ := r.find(key)
+	return f.Path != ""
 }
 
 // giveUp notes that a file is not to be tried again.

@@ -27,9 +27,21 @@ type ApplyOptions struct {
 	// Metadata restores everything that entries record. It may be nil.
 	Metadata *FullMetadata
 
+	// PassFrom is the size in bytes of the smallest files whose fetched content is not stored in the repository, too. 0: there
+	// are none.
+	PassFrom uint64
+
 	// Progress receives the number of files and bytes written so far. Calls
 	// come one at a time, for every file and chunk. It may be nil.
 	Progress func(files, bytes int64)
+}
+
+// passing returns the context for reads of the content of a file.
+func (o *ApplyOptions) passing(ctx context.Context, e *object.Entry) context.Context {
+	if o.PassFrom > 0 && e.Size >= o.PassFrom {
+		return object.Passing(ctx)
+	}
+	return ctx
 }
 
 // Applied is an operation that was carried out.

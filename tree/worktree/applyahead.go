@@ -17,12 +17,14 @@ type contentAhead struct {
 	next   int         // number of the first file that was not prefetched
 }
 
-// newContentAhead returns a contentAhead for groups of operations, or nil if all content is here.
-func newContentAhead(r object.Reader, groups [][]int) *contentAhead {
+// newContentAhead returns a contentAhead for groups of operations, or nil if all content is here. PassFrom is that of
+// [ApplyOptions].
+func newContentAhead(r object.Reader, groups [][]int, passFrom uint64) *contentAhead {
 	if !object.HasFar(r) {
 		return nil
 	}
 	c := &contentAhead{batch: object.NewFileBatch(r), number: map[int]int{}}
+	c.batch.PassFrom = passFrom
 	for _, group := range groups {
 		for _, i := range group {
 			c.number[i] = len(c.order)

@@ -19,7 +19,7 @@ func (a *applier) makeFiles(ctx context.Context) {
 		_, links := a.links[op.Path]
 		return op.New != nil && !links && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
 	})
-	ahead := newContentAhead(a.r, groups)
+	ahead := newContentAhead(a.r, groups, a.o.PassFrom)
 	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
 		ahead.bring(ctx, a.ops, i)
 		return w.makeEntry(ctx, d, name, i)
@@ -145,6 +145,7 @@ func (st *fileStat) isDistinct() bool {
 // it removes the file.
 func (w *applyWorker) writeFile(ctx context.Context, at tempFile, i int) (file, error) {
 	e := w.ops[i].New
+	ctx = w.o.passing(ctx, e)
 	switch {
 	case e.Content.IsZero():
 		return w.writeSmall(at, e, e.Inline)

@@ -106,6 +106,7 @@ var Causes = []struct {
 	{matches(worktree.ErrNoRoots), ExitFailed, "no-paths", "'kist config --add backup.paths /etc' adds a path to back up"},
 	{matches(kist.ErrEmbedded), ExitFailed, "embedded", "somebody may have put it there to be used by mistake; if it is yours, name it with --repo"},
 	{matches(kist.ErrExists), ExitFailed, "exists", ""},
+	{IsA[*stage.GiveUpError], ExitFailed, "only-copy", "nothing was done; try again when the remote answers; if it has lost the content, 'kist verify --repair' stores it here"},
 	{matches(stage.ErrLocalChanges), ExitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
 	{matches(stage.ErrChanged), ExitMoved, "moved", "nothing was done; run the command again"},
 	{matches(commits.ErrNothingToCommit), ExitFailed, "nothing-to-commit", ""},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/keyset"
@@ -140,7 +141,12 @@ func (e *Env) Options() (kist.Options, error) {
 			Identity: func(name, email string) (string, string) { return author(e, name, email) },
 			Sign:     e.signingOptions(),
 		},
-		FileOptions: kist.FileOptions{Umask: e.Umask, SetID: e.Repo.setID, Xattrs: xattrs},
+		FileOptions: kist.FileOptions{
+			Umask: e.Umask, SetID: e.Repo.setID, Xattrs: xattrs,
+			OnlyAway: func(bytes int64) {
+				e.Info("%s of content is now only away: a remote keeps it", readable.FormatSize(uint64(bytes)))
+			},
+		},
 	}, nil
 }
 

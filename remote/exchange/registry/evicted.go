@@ -97,6 +97,9 @@ func (e *evictedReader) GetLent(key object.Key) []byte { return e.lent.Get(key) 
 // HasLent implements [volume.LentReader].
 func (e *evictedReader) HasLent(key object.Key) bool { return e.lent.Has(key) }
 
+// IsRecorded implements [volume.LentReader].
+func (e *evictedReader) IsRecorded(key object.Key) bool { return e.lent.IsRecorded(key) }
+
 // Get returns an object from the first remote that has it.
 func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	heads, failed := e.askedHeads(ctx)

@@ -260,7 +260,7 @@ func PlanSwitch(ctx context.Context, r *kist.Repository, idx *index.Index, objec
 	var obstacles []stage.Obstacle
 	var err error
 	if s.Force {
-		o.Edit = clearNotes
+		o.Edit, o.GiveUp = clearNotes, true
 		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
 		if err == nil {
 			var clear []worktree.Op

@@ -65,7 +65,7 @@ func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, 
 	if o.DryRun {
 		return c.list, nil
 	}
-	_, err = r.Worktree().Apply(ctx, r.Contents(), c.ops, worktree.ApplyOptions{})
+	err = stage.RemoveUntracked(ctx, r, c.ops)
 	var failed *worktree.ApplyError
 	if errors.As(err, &failed) {
 		c.list = slices.DeleteFunc(c.list, func(at Cleaned) bool {

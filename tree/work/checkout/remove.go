@@ -105,7 +105,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 		return removed, r.Publish(ctx, func(tx *kist.Tx) { tx.EditIndex(idx, remove) })
 	}
 
-	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Edit: remove})
+	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{GiveUp: o.Force, Edit: remove})
 }
 
 // checkIntended refuses to remove a file that nothing has a copy of.
@@ -297,6 +297,10 @@ func checkMove(r *kist.Repository, idx *index.Index, m Moved, others []Moved) er
 // stageMoves repeats the moves in the index, even if the command was
 // interrupted meanwhile.
 func stageMoves(ctx context.Context, r *kist.Repository, idx *index.Index, moves []Moved) error {
+	var paths []string
+	for _, m := range moves {
+		paths = append(paths, m.To)
+	}
 	return r.Publish(context.WithoutCancel(ctx), func(tx *kist.Tx) {
 		tx.EditIndex(idx, func(idx *index.Index) error {
 			for _, m := range moves {
@@ -304,6 +308,7 @@ func stageMoves(ctx context.Context, r *kist.Repository, idx *index.Index, moves
 					return err
 				}
 			}
+			stage.RecordMoved(context.WithoutCancel(ctx), r, idx, paths)
 			return nil
 		})
 	})

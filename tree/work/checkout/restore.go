@@ -76,7 +76,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 		}
 	}
 
-	a := stage.ApplyOptions{Progress: o.Progress, Unchanged: unchanged, Lost: lost, Needs: []object.ID{source.Commit}}
+	a := stage.ApplyOptions{GiveUp: o.Force, Progress: o.Progress, Unchanged: unchanged, Lost: lost, Needs: []object.ID{source.Commit}}
 	switch {
 	case o.Staged:
 		a.Edit = func(idx *index.Index) error { return ClearConflicts(idx, o.Paths) }

@@ -51,7 +51,7 @@ func Undo(ctx context.Context, r *kist.Repository, s Tips) error {
 		}
 		return changed
 	})
-	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, Lost: lost}
+	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, GiveUp: true, Lost: lost}
 	o.Edit = func(idx *index.Index) error { return unstage(idx, staged) }
 	if !s.From.Commit.IsZero() {
 		o.Needs = append(o.Needs, s.From.Commit)

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/lent"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -24,6 +25,7 @@ type ApplyOptions struct {
 	Progress     kist.Progress
 	KeepGit      bool // leave git's own folders as they are, whatever the configuration says
 	Replaces     bool // remove a file if its replacement was purged
+	GiveUp       bool // remove lent files without asking the remotes for their content
 	AllOrNothing bool // stage nothing if interrupted, because the command cannot be repeated with a partly staged result
 
 	Unchanged []worktree.Refreshed         // files whose content is still the staged one
@@ -49,6 +51,9 @@ const (
 // staged all the same, because the user wanted that state. But if the error
 // stopped the work, ApplyOps stages only the written paths, or nothing if
 // o.AllOrNothing is set, and publishes nothing.
+//
+// A lent file that ops remove or replace is a [*GiveUpError], and nothing is changed, if no remote keeps its content, or if one cannot be
+// asked. With o.GiveUp, ApplyOps does not ask.
 func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o ApplyOptions) error {
 	if len(ops)+len(o.Unchanged)+len(o.Lost) == 0 && o.Edit == nil && o.Names == nil {
 		return nil
@@ -60,7 +65,15 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
-	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{KeepGit: o.KeepGit, Progress: ApplyProgress(ops, o.Progress)})
+	onlyAway, err := giveUpLent(ctx, r, todo, o.GiveUp)
+	if err != nil {
+		return err
+	}
+	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{
+		KeepGit: o.KeepGit, PassFrom: lent.MinSize, Progress: ApplyProgress(ops, o.Progress),
+	})
+	written := writtenLent(applied)
+	noteOnlyAway(r, onlyAway)
 	done := applyErr == nil || IsPartial(applyErr)
 	if !done && o.AllOrNothing {
 		return applyErr
@@ -87,7 +100,8 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	if done && o.Names != nil {
 		o.Names(tx)
 	}
-	err := tx.Publish(context.WithoutCancel(ctx))
+	err = tx.Publish(context.WithoutCancel(ctx))
+	recordLent(context.WithoutCancel(ctx), r, written, false)
 
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
 }

@@ -214,9 +214,11 @@ func (p *Prepared) noteEdits(ctx context.Context, tx *kist.Tx) {
 
 // noteIndexEdit notes a change of the index. After it, p warns about lost folders.
 func (p *Prepared) noteIndexEdit(tx *kist.Tx, edit func(now *index.Index) error) {
+	files := p.edits.lentFiles()
 	tx.EditIndex(p.stager.idx, edit)
-	tx.NoteStep(func(context.Context) error {
+	tx.NoteStep(func(ctx context.Context) error {
 		p.isSaved = true
+		recordLent(ctx, p.stager.repo, files, false)
 		p.stager.warnLost(p.refilledDirs)
 		return nil
 	})

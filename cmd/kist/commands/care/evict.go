@@ -30,8 +30,12 @@ func NewEvict(env *cli.Env) *cobra.Command {
 		Long: `Removes content from this repository that a remote has, and frees its disk
 space. A command that needs the content reads it from the remote. The files in
 the worktree stay, and so does the history: 'kist log', 'kist status' and 'kist
-ls' need no remote. Without arguments, all content of pushed commits is given
-away. With a PATH, that of these files and folders, by default in HEAD.
+ls' need no remote. Without arguments, the content of all files of 1 MiB or more
+in pushed commits is given away. With a PATH, that of these files and folders,
+also of smaller files, by default in HEAD.
+
+A file of 1 MiB or more in the worktree is then the only copy here. kist reads
+its content while the file is unchanged, and otherwise asks the remote.
 
 First, kist makes a keep ref on the remote: refs/keep/ID, a commit that leads to
 everything that is away. Nobody else uses it, and while the remote has it,
@@ -119,5 +123,8 @@ func (o *evictOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	}
 	env.JSON(out)
 	share.PrintEvicted(env, result, o.DryRun)
+	if !o.DryRun {
+		share.WarnSmall(env, result, o.Limit)
+	}
 	return nil
 }

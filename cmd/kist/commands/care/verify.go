@@ -140,6 +140,9 @@ type verifyJSON struct {
 	Unchecked int `json:"unchecked" doc:"the number of objects that are only on a remote that could not be asked"`
 	Unkept    int `json:"unkept,omitempty" doc:"the number of objects that are only on a remote which does not promise to keep them"`
 
+	Lent    int `json:"lent,omitempty" doc:"the number of objects that are only on a remote and were read in files of the worktree, with --read-data"`
+	Changed int `json:"lent_changed,omitempty" doc:"the number of objects that are lent no longer, because the file has changed"`
+
 	Errors []show.ProblemJSON `json:"errors" doc:"the damaged and missing things"`
 
 	Accepted []show.ProblemJSON `json:"accepted" doc:"the accepted losses: with --repair the new ones, else all"`
@@ -223,6 +226,12 @@ func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volu
 	} else {
 		show.PrintProblems(ctx, env, r, out.Errors)
 		warnUnchecked(env, report)
+		if report.Lent.Objects > 0 {
+			env.Info("%s read in files of the worktree", readable.Plural(uint64(report.Lent.Objects), "object was", "objects were"))
+		}
+		if report.Lent.Changed > 0 {
+			env.Info("%s lent no longer: the files have changed, and a remote keeps the content", readable.Plural(uint64(report.Lent.Changed), "object is", "objects are"))
+		}
 		if out.Healed > 0 {
 			env.Info("%s damaged, but another copy is intact", readable.Plural(uint64(out.Healed), "stored object is", "stored objects are"))
 		}
@@ -280,6 +289,7 @@ func warnUnchecked(env *cli.Env, report *gc.Report) {
 func newVerifyJSON(report *gc.Report) verifyJSON {
 	return verifyJSON{
 		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed), Unchecked: report.Unchecked, Unkept: report.Unkept,
+		Lent: report.Lent.Objects, Changed: report.Lent.Changed,
 		Errors: show.NewProblemsJSON(report.Problems, show.NewProblemJSON), Accepted: []show.ProblemJSON{},
 		Unknown: report.Unknown,
 	}

@@ -116,8 +116,12 @@ func (o *pushOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	}
 	if evicted, err := exchange.EvictDue(ctx, r); err != nil {
 		env.Warn("pushed, but no content was given away: %v", err)
-	} else if evicted != nil && evicted.Chunks > 0 {
-		PrintEvicted(env, evicted, false)
+	} else if evicted != nil {
+		if evicted.Chunks > 0 {
+			PrintEvicted(env, evicted, false)
+		}
+		limit, _ := exchange.LocalLimit(r)
+		WarnSmall(env, evicted, limit)
 	}
 	env.Maintain(r)
 	for _, ref := range result.Refs {
@@ -168,6 +172,14 @@ func PrintEvicted(env *cli.Env, e *exchange.EvictResult, dryRun bool) {
 	env.PrintOutcome("%s %s in %s, kept by %s; %s left here\n", cli.Would(dryRun, "gave away", "give away"),
 		readable.FormatSize(uint64(e.Bytes)), readable.Plural(uint64(e.Chunks), "chunk", "chunks"),
 		cli.Printable(strings.Join(e.Remotes, " and ")), readable.FormatSize(uint64(e.Left)))
+}
+
+// WarnSmall warns that the content of small files exceeds a limit, in bytes.
+func WarnSmall(env *cli.Env, e *exchange.EvictResult, limit int64) {
+	if limit > 0 && e.Left > limit && e.Small > 0 {
+		env.Warn("%s are left here, more than %s: content of files below 1 MiB is given away only by 'kist evict PATH'",
+			readable.FormatSize(uint64(e.Left)), readable.FormatSize(uint64(limit)))
+	}
 }
 
 // LocksFailed returns the error of a push that did not renew all locks.

@@ -129,8 +129,8 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, errors.New("no format version")
 	case c.Version > FormatVersion:
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrUnsupportedFormat, c.Version, FormatVersion)
-	case len(c.Required) > 0 && !c.bare():
-		return nil, fmt.Errorf("%w: needs the extension %q", ErrUnsupportedFormat, c.Required[0])
+	case c.unknownExtension() != "":
+		return nil, fmt.Errorf("%w: needs the extension %q", ErrUnsupportedFormat, c.unknownExtension())
 	case c.Metadata != MetadataPortable && c.Metadata != MetadataFull:
 		return nil, fmt.Errorf("%w: metadata %q", ErrUnsupportedFormat, c.Metadata)
 	}
@@ -143,13 +143,42 @@ func parseConfig(data []byte) (*Config, error) {
 	return c, nil
 }
 
-// bareExtension is the only extension in "required" of a bare repository. A program that
-// does not know the extension refuses the repository. Otherwise it would take the folder
-// above for the worktree.
-const bareExtension = "bare"
+// The extensions in "required". A program that does not know one of them refuses the repository. Without that, it would take
+// the folder above a bare repository for its worktree, and the content that is away for missing.
+const (
+	bareExtension = "bare"
+	lazyExtension = "lazy"
+)
 
 // bare reports whether the repository is bare.
-func (c *Config) bare() bool { return slices.Equal(c.Required, []string{bareExtension}) }
+func (c *Config) bare() bool { return slices.Contains(c.Required, bareExtension) }
+
+// IsLazy reports whether content may be away: remotes have promised to keep it, see [transfer.Promise].
+func (c *Config) IsLazy() bool { return slices.Contains(c.Required, lazyExtension) }
+
+// LazyExtensions returns "required" of a new lazy repository.
+func LazyExtensions() []string { return []string{lazyExtension} }
+
+// EndLazy ends that content may be away. The caller has brought all content here.
+func (c *Config) EndLazy() error {
+	return c.SetAt(slices.DeleteFunc(slices.Clone(c.Required), func(name string) bool { return name == lazyExtension }), "required")
+}
+
+// IsLazyNow is [Config.IsLazy] by the present configuration, which another process may have changed.
+func IsLazyNow(r *Repository) (bool, error) {
+	c, err := loadConfig(r.dir)
+	return err == nil && c.IsLazy(), err
+}
+
+// unknownExtension returns the first extension in "required" that this program does not know, or "". A repeated one is unknown, too.
+func (c *Config) unknownExtension() string {
+	for i, name := range c.Required {
+		if name != bareExtension && name != lazyExtension || slices.Contains(c.Required[:i], name) {
+			return name
+		}
+	}
+	return ""
+}
 
 // params returns the chunker's parameters.
 func (c *Config) params() (chunker.Params, error) {

@@ -266,6 +266,8 @@ type Inventory struct {
 	r       *Repository
 	records *record.Effects
 	intact  map[object.Key]bool
+
+	promised *Promised // nil: not read yet
 }
 
 // NewInventory returns an inventory that does not count objects that records do not
@@ -274,14 +276,42 @@ func NewInventory(r *Repository, records *record.Effects) *Inventory {
 	return &Inventory{r: r, records: records, intact: map[object.Key]bool{}}
 }
 
+// absent returns the missing objects, and the ones that are away: a remote keeps them with everything below.
+func (v *Inventory) absent(ctx context.Context, keys []object.Key) (gone, away []object.Key, err error) {
+	missing, err := volume.OnlyHere(v.r.Objects()).Missing(ctx, keys)
+	if err != nil || len(missing) == 0 {
+		return nil, nil, err
+	}
+	if v.promised == nil {
+		if v.promised, err = NewPromised(v.r); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, key := range missing {
+		promised, err := v.promised.Has(ctx, key)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case promised:
+			away = append(away, key)
+		default:
+			gone = append(gone, key)
+		}
+	}
+	return gone, away, nil
+}
+
 // CountMissing returns the number of missing objects of a commit's content. It does
-// not count the objects below a missing one.
+// not count the objects below a missing one, nor objects that are away.
 func (v *Inventory) CountMissing(ctx context.Context, c *object.Commit) (int, error) {
 	missing := 0
 	seen := map[object.Key]bool{}
 	present := func(keys []object.Key) ([]object.Key, error) {
 		keys = slices.DeleteFunc(keys, func(key object.Key) bool { return seen[key] || v.intact[key] })
-		gone, err := v.r.Objects().Missing(ctx, keys)
+		gone, away, err := v.absent(ctx, keys)
+		for _, key := range away {
+			seen[key] = true
+		}
 		for _, key := range gone {
 			seen[key] = true
 		}

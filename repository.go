@@ -408,7 +408,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	if r.held, err = disk.HoldRepository(r.dir); err != nil {
 		return nil, err
 	}
-	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn, ReadOnly: opt.ReadOnly})
+	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn, ReadOnly: opt.ReadOnly, Lazy: r.config.IsLazy()})
 	if err != nil {
 		r.held.Close()
 		return nil, err

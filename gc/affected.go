@@ -143,6 +143,9 @@ func (a *affectedFinder) leadsToBad(ctx context.Context, key object.Key) (bool, 
 		if a.bad[key] == nil {
 			links, err = graph.Links(ctx, a.objects, key)
 		}
+		if object.IsAway(err) { // the remote has everything below
+			err = nil
+		}
 		links = slices.DeleteFunc(links, func(link object.Key) bool { return a.records.Skips(key, link) })
 		for _, link := range links {
 			if link.Kind.IsNode() {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/keys"
@@ -21,8 +22,9 @@ type liveFinder struct {
 	young     func(volume.Listed) bool
 	volumes   []liveVolume // by number of the volume
 
-	records *record.Effects
-	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
+	records  *record.Effects
+	promised *kist.Promised // nil: nothing is away
+	skipped  map[link]bool  // links that records exclude; the value is true if only hints reach them
 
 	liveCount int64          // number of live objects, each counted once
 	copies    []volume.Place // a buffer for copies
@@ -89,7 +91,7 @@ func (f *liveFinder) update(ctx context.Context, needs Needs) error {
 	if err != nil {
 		return err
 	}
-	f.records = needed.Records
+	f.records, f.promised = needed.Records, needed.Promised
 	for _, r := range needed.Roots {
 		if err := f.addRoot(ctx, r); err != nil {
 			return err
@@ -231,6 +233,11 @@ func (f *liveFinder) addCopies(ctx context.Context, key object.Key, hint bool) (
 	if err != nil {
 		if hint && !endsWalk(ctx, err) {
 			return false, nil
+		}
+		if f.promised != nil && errors.Is(err, object.ErrNotFound) { // a leaf: the remote keeps everything below it
+			if away, aerr := f.promised.Has(ctx, key); away || aerr != nil {
+				return false, aerr
+			}
 		}
 		return false, err
 	}

@@ -46,6 +46,9 @@ type Needs func(ctx context.Context) (Needed, error)
 type Needed struct {
 	Roots   []Root
 	Records *record.Effects
+
+	// Promised, if not nil, knows the objects that may be away: nothing below them is needed here.
+	Promised *kist.Promised
 }
 
 // NeededError is a reachable object that is damaged or missing. The objects
@@ -118,7 +121,11 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.Effects,
 		}
 	}
 
-	return Needed{Roots: f.roots, Records: records}, problems
+	promised, err := kist.NewPromised(r)
+	if err != nil {
+		problems = append(problems, err)
+	}
+	return Needed{Roots: f.roots, Records: records, Promised: promised}, problems
 }
 
 // rootFinder collects gc roots.

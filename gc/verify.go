@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -76,6 +77,9 @@ type VerifyOptions struct {
 	Volumes volume.CheckOptions // how much of the stored data is read
 	Records *record.Effects     // list objects that may be missing
 
+	// Promised, if not nil, knows the objects that may be away.
+	Promised *kist.Promised
+
 	// Progress, if not nil, receives the number of nodes read, now and then. It
 	// is called after the check of the volumes, during the walk of history.
 	Progress func(nodes int)
@@ -119,6 +123,7 @@ func VerifyBy(ctx context.Context, r *kist.Repository, records *record.Effects, 
 	if o.Files == nil {
 		o.Files = func(yield func(string, object.Key) bool) { stagedContents(r, yield) }
 	}
+	o.Promised = needed.Promised
 	report, err := Verify(ctx, r.Objects(), needed.Roots, o)
 	if err != nil {
 		return nil, err
@@ -186,7 +191,7 @@ func dropRepeats(problems []*Problem) []*Problem {
 // The report lists the problems, with the commits and paths that they affect.
 // An error means that nothing could be verified.
 func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOptions) (*Report, error) {
-	v := &verifier{store: store, records: o.Records, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
+	v := &verifier{store: store, records: o.Records, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}, away: map[object.Key]string{}}
 
 	var damaged []volume.Problem
 	checked, err := store.Check(ctx, o.Volumes, func(p volume.Problem) { damaged = append(damaged, p) })
@@ -216,7 +221,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	v.report.Damaged = slices.Compact(v.report.Damaged)
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes+v.report.Lent.Bytes
 
-	present := &presenceReader{Reader: store, store: store, unknown: map[object.Key]bool{}, unkept: map[object.Key]bool{}}
+	present := &presenceReader{Reader: volume.OnlyHere(store), store: store, promised: o.Promised, unknown: map[object.Key]bool{}, unkept: map[object.Key]bool{}}
 	v.objects = present
 	if o.Progress != nil {
 		v.objects = &countingReader{Reader: present, tell: o.Progress}
@@ -232,6 +237,9 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		}
 	}
 
+	if err := v.checkAway(ctx, present, o.Promised); err != nil {
+		return nil, err
+	}
 	v.report.Unchecked, v.report.Why, v.report.Unkept = len(present.unknown), present.why, len(present.unkept)
 	v.report.Commits = len(v.commits)
 	v.report.Problems = slices.DeleteFunc(v.report.Problems, func(p *Problem) bool {
@@ -247,6 +255,8 @@ type presenceReader struct {
 	unknown map[object.Key]bool // no remote could be asked
 	why     error               // the last reason for that
 	unkept  map[object.Key]bool // no remote promises to keep them
+
+	promised *kist.Promised // nil: nothing is away
 }
 
 // Missing implements [object.Reader].
@@ -256,6 +266,9 @@ func (p *presenceReader) Missing(ctx context.Context, wanted []object.Key) ([]ob
 		return nil, err
 	}
 	missing, err := p.Reader.Missing(ctx, wanted) // now it knows which came back
+	if err == nil {
+		missing, err = p.withoutAway(ctx, missing, report)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -276,6 +289,46 @@ func (p *presenceReader) Missing(ctx context.Context, wanted []object.Key) ([]ob
 		absent[key] = true
 	}
 	return slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return !absent[key] }), nil
+}
+
+// withoutAway returns the missing objects that cannot be away. If a remote has an object that nobody has promised, it counts as unkept.
+func (p *presenceReader) withoutAway(ctx context.Context, missing []object.Key, report volume.AwayReport) (left []object.Key, err error) {
+	if p.promised == nil {
+		return missing, nil
+	}
+	unasked := map[object.Key]bool{}
+	for _, key := range slices.Concat(report.Gone, report.Unknown) {
+		unasked[key] = true
+	}
+	for _, key := range missing {
+		away, err := p.promised.Has(ctx, key)
+		switch {
+		case err != nil:
+			return nil, err
+		case away:
+		case key.Kind.CanBeAway() && !unasked[key] && p.promised.Any():
+			p.unkept[key] = true
+		default:
+			left = append(left, key)
+		}
+	}
+	return left, nil
+}
+
+// checkAway looks for the nodes that are away, and for the sizes of chunks that are: a node that is not promised must be here, and a promised one
+// on a remote.
+func (v *verifier) checkAway(ctx context.Context, present *presenceReader, promised *kist.Promised) error {
+	keys := slices.SortedFunc(maps.Keys(v.away), object.Key.Compare)
+	for batch := range slices.Chunk(keys, 1024) {
+		missing, err := present.Missing(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, key := range missing {
+			v.addProblem(key, v.away[key], &object.AbsentError{Key: key})
+		}
+	}
+	return nil
 }
 
 // countingReader is a reader that reports the number of objects read.
@@ -302,11 +355,16 @@ type verifier struct {
 	bad     map[object.Key]*Problem // by object
 	seen    map[object.Key]bool     // commits, tags, and roots of other kinds
 	commits []object.ID             // in the order of the walk
+	away    map[object.Key]string   // objects that are not here and perhaps away, with the root that needs them
 }
 
 // addProblem adds a problem to the report. An object gets only one problem: later
 // ones at most add the place if it is unknown.
 func (v *verifier) addProblem(key object.Key, where string, err error) {
+	if away, ok := errors.AsType[*object.AwayError](err); ok {
+		v.away[away.Key] = cmp.Or(v.away[away.Key], where)
+		return
+	}
 	if p := v.bad[key]; p != nil {
 		if p.Where == "" {
 			p.Where = where
@@ -371,10 +429,10 @@ func (v *verifier) checkCommit(ctx context.Context, id object.ID) (more []object
 	}
 
 	// The tree's sums are too small if an object below it cannot be read.
-	if (info.Files != c.Files || info.Bytes != c.Bytes) && len(v.bad) == 0 {
+	if (info.Files != c.Files || info.Bytes != c.Bytes) && len(v.bad)+len(v.away) == 0 {
 		err = fmt.Errorf("%w: the commit has %d files of %d bytes, its tree %d of %d", object.ErrCorrupt, c.Files, c.Bytes, info.Files, info.Bytes)
 	}
-	for _, e := range object.AllSkipped(ctx, v.store, c) {
+	for _, e := range object.AllSkipped(ctx, v.objects, c) {
 		if e != nil && err == nil {
 			err = e
 		}
@@ -409,7 +467,7 @@ func (v *verifier) addAffected(ctx context.Context, files iter.Seq2[string, obje
 	if len(v.bad) == 0 {
 		return nil
 	}
-	a := &affectedFinder{objects: v.store, records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
+	a := &affectedFinder{objects: volume.OnlyHere(v.store), records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
 	for _, id := range v.commits {
 		if err := a.addCommit(ctx, id); endsWalk(ctx, err) {
 			return err
@@ -429,7 +487,7 @@ func (v *verifier) addAffected(ctx context.Context, files iter.Seq2[string, obje
 }
 
 // endsWalk reports whether err ends the walk. Errors about an object (damaged,
-// missing, of a newer format) do not, unless ctx is done.
+// missing, away, of a newer format) do not, unless ctx is done.
 func endsWalk(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || !object.IsUnreadable(err) && !errors.Is(err, object.ErrNewerFormat))
+	return err != nil && (ctx.Err() != nil || !object.IsUnreadable(err) && !object.IsAway(err) && !errors.Is(err, object.ErrNewerFormat))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sort"
 	"sync"
 )
@@ -182,6 +183,33 @@ func (c *ContentReader) readChunk(chunk ChunkAt) ([]byte, error) {
 // MinLentFile is the size in bytes of the smallest files of a worktree that are the only local copy of their content. Smaller files
 // take little space, and commands often need their content.
 const MinLentFile = 1 << 20
+
+// BringLists prefetches the lists of chunks of files, if r may have to fetch them: the nodes at the top, and those below.
+func BringLists(ctx context.Context, r Reader, files []Key) {
+	if !HasFarNodes(r) {
+		return
+	}
+	for level := files; len(level) > 0; {
+		var next []Key
+		for batch := range slices.Chunk(level, listBatch) {
+			batch = slices.DeleteFunc(slices.Clone(batch), func(key Key) bool { return key.Kind != KindManifest })
+			Prefetch(ctx, r, batch)
+			for _, key := range batch {
+				m, err := ReadManifest(ctx, r, key.ID)
+				if err != nil {
+					continue // a read of the file finds the error
+				}
+				for _, c := range m.Children {
+					next = append(next, Key{KindManifest, c.ID})
+				}
+			}
+		}
+		level = next
+	}
+}
+
+// listBatch is the number of nodes that BringLists prefetches at once.
+const listBatch = 1024
 
 // FileBatch collects the content of files that are read one after the other, to prefetch it together.
 type FileBatch struct {

@@ -77,6 +77,9 @@ func (o *Overlay) Prefetch(ctx context.Context, keys []Key) { Prefetch(ctx, o.un
 // HasFar implements [Prefetcher], if the reader below does.
 func (o *Overlay) HasFar() bool { return HasFar(o.under) }
 
+// HasFarNodes is that of the reader below.
+func (o *Overlay) HasFarNodes() bool { return HasFarNodes(o.under) }
+
 // PassOver implements [Lenient], if the reader below does.
 func (o *Overlay) PassOver(path string, key Key, err error) bool {
 	return PassOver(o.under, path, key, err)

@@ -90,6 +90,12 @@ func Passing(ctx context.Context) context.Context { return context.WithValue(ctx
 // IsPassing reports whether ctx comes from [Passing].
 func IsPassing(ctx context.Context) bool { return ctx.Value(passingKey{}) != nil }
 
+// HasFarNodes reports whether r may have to fetch trees and manifests, too.
+func HasFarNodes(r Reader) bool {
+	f, ok := r.(interface{ HasFarNodes() bool })
+	return ok && f.HasFarNodes()
+}
+
 // Writer stores objects. Implementations are safe for concurrent use.
 type Writer interface {
 	// Put stores data, unless the object exists, and returns its ID. It neither keeps

@@ -167,6 +167,11 @@ func (d *differ) findEntry(ctx context.Context, root object.ID, path string) (*o
 
 // compareDirs compares two directories with everything below them.
 func (d *differ) compareDirs(ctx context.Context, path string, a, b object.ID) error {
+	if d.opts.Recursive || !a.IsZero() && !b.IsZero() {
+		if err := bringDifference(ctx, d.r, a, b); err != nil {
+			return &PathError{path, err}
+		}
+	}
 	if err := d.pushPair(ctx, path, a, b); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type Problem struct {
 	// other references.
 	Key  object.Key
 	Path string // a path that leads to it; Key has the directory of a wrong entry
-	Err  error  // matches object.ErrNotFound, object.ErrCorrupt, object.ErrNewerFormat or ErrTooDeep
+	Err  error  // matches object.ErrNotFound, object.ErrCorrupt, object.ErrNewerFormat or ErrTooDeep, or is an [*object.AwayError]
 }
 
 // Sizer returns the sizes of objects without reading them.
@@ -224,7 +224,7 @@ func (v *Verifier) addTotals(facts *treeFacts, key object.Key, path string, file
 // reportError reports an error about an object as a problem. It returns any other
 // error.
 func (v *Verifier) reportError(ctx context.Context, key object.Key, path string, err error) error {
-	if ctx.Err() == nil && (object.IsUnreadable(err) || errors.Is(err, object.ErrNewerFormat)) {
+	if ctx.Err() == nil && (object.IsUnreadable(err) || object.IsAway(err) || errors.Is(err, object.ErrNewerFormat)) {
 		v.Report(Problem{key, path, err})
 		return nil
 	}

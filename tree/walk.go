@@ -22,6 +22,9 @@ var SkipDir = fs.SkipDir
 // Directories may share subtrees. If there are far more paths than nodes, the
 // error matches [ErrTooMany].
 func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path string, e object.Entry) error) error {
+	if err := Bring(ctx, r, false, root); err != nil {
+		return &PathError{"", err}
+	}
 	return WalkInto(ctx, r, root, func(string, object.ID) (bool, error) { return true, nil }, fn)
 }
 

@@ -230,6 +230,25 @@ func TestOneCopyHowto(t *testing.T) {
 	}
 }
 
+// TestLazyHowto runs the commands of docs/howto/lazy.md on a remote in a folder.
+func TestLazyHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"stations/2026.csv": "day,rain\n1,3\n", "stations/2025.csv": noise(objecttest.Rand(3), 2<<20), "model/run": noise(objecttest.Rand(4), 3<<20)})
+	s.commit("all stations")
+	s.kist("remote", "add", "origin", s.path("../bucket"))
+	s.kist("push")
+	s.page("lazy.md", "", "s3://bucket/climate", s.path("../bucket"))
+	lazy := s.in("climate")
+	if got, err := os.ReadFile(lazy.path("stations/2026.csv")); err != nil || string(got) != "day,rain\n1,3\n" {
+		t.Errorf("the table: %q, %v", got, err)
+	}
+	if size := folderSize(t, lazy.path(".kist/volumes")); size > 3<<20 {
+		t.Errorf("the lazy clone has %d bytes, though the model of 3 MiB is not needed", size)
+	}
+}
+
 // TestFindHowto runs the commands of docs/howto/find.md in a repository with two commits.
 func TestFindHowto(t *testing.T) {
 	t.Parallel()

@@ -104,6 +104,7 @@ var Files = []KnownFiles{
 	{Pattern: "remotes/*/keys/keyset", Sort: Copy, What: "a copy of the encrypted keys of a remote", Absent: "it is read from the remote again"},
 	{Pattern: "remotes/*/push/*/lock", Sort: Lock, What: "a lock", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "remotes/*/push/*/*", Sort: Copy, What: "packs of an interrupted push", Absent: "the next push sends them again"},
+	{Pattern: "remotes/*/promise", Sort: Copy, What: "the commits whose content may be away", Absent: "the next fetch makes it again"},
 	{Pattern: "remotes/*/*", Sort: Note, What: "locks of files, the last backup, notes", Unproven: harmless, Cut: harmless, Absent: harmless},
 
 	{Pattern: "versions/changes", Sort: Copy, What: "the index of history", Unproven: "its reader heals it",

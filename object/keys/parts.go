@@ -281,3 +281,35 @@ func (x *Parts) searchIn(s *search, b int, recs []byte) {
 		s.hi = min(s.hi, i)
 	}
 }
+
+// maxKind is the number of blocks, 6 MiB, of the largest kind that OfKind reads.
+const maxKind = 4096
+
+// OfKind returns all records of a kind, sorted, in as few reads as possible. Complete is false, and there are none, if there are too
+// many.
+func (x *Parts) OfKind(ctx context.Context, k object.Kind) (records []Record, complete bool, err error) {
+	if !x.hasKind(k) {
+		return nil, true, nil
+	}
+	first, last := x.blocksOf(k)
+	if last-first >= maxKind {
+		return nil, false, nil
+	}
+	var parts []Part
+	for b := first; b <= last; b++ {
+		parts = append(parts, x.blockPart(b))
+	}
+	blocks, err := x.read(ctx, parts)
+	if err != nil {
+		return nil, false, err
+	}
+	x.whole[k].Store(true)
+	for i, data := range blocks {
+		for n := range x.blockLen(first + i) {
+			if at := (first+i)*blockRecords + n; at >= x.start[k-1] && at < x.start[k] {
+				records = append(records, x.decodeRecord(at, data[n*recordSize:]))
+			}
+		}
+	}
+	return records, true, nil
+}

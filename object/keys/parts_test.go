@@ -74,6 +74,7 @@ func TestPartsFindAll(t *testing.T) {
 				data := encode(t, recs)
 				x, _ := openParts(t, data)
 				checkSameFound(t, open(t, data), x, rng, recs)
+				checkKinds(t, open(t, data), x)
 			})
 		}
 	}
@@ -114,6 +115,27 @@ func checkSameFound(t *testing.T, whole *Reader, x *Parts, rng *rand.Rand, recs 
 			if found[i] != want {
 				t.Fatalf("Find(%s) = %+v, want %+v", key, found[i], want)
 			}
+		}
+	}
+}
+
+// checkKinds compares all records of each kind.
+func checkKinds(t *testing.T, whole *Reader, x *Parts) {
+	t.Helper()
+	for kind := object.Kind(0); kind < 8; kind++ {
+		got, complete, err := x.OfKind(t.Context(), kind)
+		if err != nil || !complete {
+			t.Fatalf("OfKind(%s): complete %v, %v", kind, complete, err)
+		}
+		var want []Record
+		for r, err := range whole.Prefix(kind, nil, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, r)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("OfKind(%s): %d records, want %d", kind, len(got), len(want))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync/atomic"
 
@@ -23,6 +24,11 @@ func (s *Store) GetBriefly(ctx context.Context, key object.Key, use func(data []
 		}
 		return err
 	})
+	if errors.Is(err, object.ErrNotFound) && mayBeAway(s, key) {
+		if data, err = fetchAway(ctx, s, key); err == nil {
+			return use(data)
+		}
+	}
 	if err != nil {
 		return err
 	}

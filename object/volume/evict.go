@@ -194,7 +194,7 @@ func (l *listing) evictedCopies(key object.Key) (away []*sealedVolume) {
 	return away
 }
 
-// AwayReport lists the evicted objects on which nobody can rely.
+// AwayReport lists the objects that are evicted or may be away, and on which nobody can rely.
 type AwayReport struct {
 	Gone    []object.Key // no remote has them: the next Put stores them
 	Unkept  []object.Key // a remote has them, and none promises to keep them
@@ -202,8 +202,8 @@ type AwayReport struct {
 	Why     error        // the reason for Unknown, nil without [Store.Elsewhere]
 }
 
-// CheckAway asks the remotes about those of the wanted objects that have only evicted copies. The store notes which are gone, and
-// which came back.
+// CheckAway asks the remotes about those of the wanted objects that have only evicted copies, or may be away. The store notes which are
+// gone, and which came back.
 func CheckAway(ctx context.Context, s *Store, wanted []object.Key) (report AwayReport, err error) {
 	l, err := s.lastListing()
 	if err != nil {
@@ -212,7 +212,10 @@ func CheckAway(ctx context.Context, s *Store, wanted []object.Key) (report AwayR
 	copies := map[object.Key][]*sealedVolume{}
 	var away []object.Key
 	for _, key := range wanted {
-		if list := l.evictedCopies(key); list != nil && copies[key] == nil {
+		if _, listed := copies[key]; listed {
+			continue
+		}
+		if list := l.evictedCopies(key); list != nil || isFar(s, key) {
 			copies[key] = list
 			away = append(away, key)
 		}

@@ -13,6 +13,8 @@ import (
 // room for in a volume. So the same read costs nothing the second time. It is safe for concurrent
 // use.
 type fetched struct {
+	lazy bool // of the store
+
 	mu      sync.Mutex // guards the following
 	recent  map[object.Key][]byte
 	order   []object.Key // of recent, the oldest first
@@ -20,10 +22,15 @@ type fetched struct {
 	session *Session     // nil: nothing was kept yet
 	room    int64        // bytes that may still be kept
 	ended   bool         // nothing more is kept
+
+	measured bool // room was read
 }
 
 // maxRecent is the number of bytes of fetched objects that stay in memory.
 const maxRecent = 4 * object.MaxPrefetch
+
+// HasFarNodes reports whether trees and manifests may be away, see [object.HasFarNodes].
+func (f *fetched) HasFarNodes() bool { return f.lazy }
 
 // find returns an object that was fetched.
 func (f *fetched) find(key object.Key) []byte {
@@ -66,22 +73,38 @@ func (f *fetched) add(ctx context.Context, s *Store, key object.Key, data []byte
 	}
 }
 
-// keep stores an object, if there is room. An error ends that, and costs nothing else: the disk may be
+// keep stores a node, or a chunk if there is room. An error ends that, and costs nothing else: the disk may be
 // full or read-only. The caller holds f.mu.
 func (f *fetched) keep(ctx context.Context, s *Store, key object.Key, data []byte) {
 	if f.ended || s.o.ReadOnly {
 		return
 	}
 	if f.session == nil {
-		f.room = s.Elsewhere.Room()
+		if !f.measured {
+			f.room, f.measured = s.Elsewhere.Room(), true
+		}
 		f.session = s.Begin(SessionOptions{fetched: true})
 	}
-	if f.room -= int64(len(data)); f.room < 0 {
-		f.ended = true
-		return
+	if !key.Kind.IsNode() { // nodes are always kept: they show which objects are away
+		if int64(len(data)) > f.room {
+			f.room = 0
+			return
+		}
+		f.room -= int64(len(data))
 	}
 	if _, err := f.session.Put(ctx, key.Kind, data); err != nil && ctx.Err() == nil {
 		f.ended = true
+	}
+}
+
+// seal ends the volume of the objects that were fetched so far, before a name leads to objects over them: other processes tell by them which
+// objects are away. An error costs only another fetch.
+func (f *fetched) seal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lazy && f.session != nil {
+		_ = f.session.Close()
+		f.session = nil
 	}
 }
 
@@ -96,16 +119,15 @@ func (f *fetched) close() {
 	}
 }
 
-// Prefetch implements [object.Prefetcher]: it fetches evicted objects.
+// Prefetch implements [object.Prefetcher]: it fetches objects that are evicted, or may be away.
 func (s *Store) Prefetch(ctx context.Context, keys []object.Key) {
-	l, err := s.lastListing()
-	if err != nil || !s.HasFar() {
+	if !s.HasFar() {
 		return
 	}
 	var away []object.Key
 	seen := map[object.Key]bool{}
 	for _, key := range keys {
-		if !seen[key] && l.evictedCopies(key) != nil && s.fetched.find(key) == nil && !hasLent(s, key) {
+		if !seen[key] && isFar(s, key) {
 			away = append(away, key)
 		}
 		seen[key] = true
@@ -114,7 +136,7 @@ func (s *Store) Prefetch(ctx context.Context, keys []object.Key) {
 		return
 	}
 	_ = s.Elsewhere.GetAll(ctx, away, func(key object.Key, data []byte) error { // a Get finds the error
-		if object.Sum(data) == key.ID {
+		if checkFetched(key, data) == nil {
 			s.fetched.add(ctx, s, key, slices.Clone(data))
 		}
 		return nil
@@ -123,8 +145,8 @@ func (s *Store) Prefetch(ctx context.Context, keys []object.Key) {
 
 // HasFar implements [object.Prefetcher].
 func (s *Store) HasFar() bool {
-	if s.Elsewhere == nil {
-		return false
+	if s.Elsewhere == nil || s.o.Lazy {
+		return s.Elsewhere != nil
 	}
 	l, err := s.lastListing()
 	return err == nil && slices.ContainsFunc(l.volumes, (*sealedVolume).isEvicted)
@@ -135,6 +157,9 @@ func (s *Session) Prefetch(ctx context.Context, keys []object.Key) { s.store.Pre
 
 // HasFar implements [object.Prefetcher], as the store does.
 func (s *Session) HasFar() bool { return s.store.HasFar() }
+
+// HasFarNodes is that of the store.
+func (s *Session) HasFarNodes() bool { return s.store.HasFarNodes() }
 
 // isEvicted reports whether v is an evicted volume.
 func (v *sealedVolume) isEvicted() bool {

@@ -46,6 +46,7 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	if err != nil {
 		return err
 	}
+	s.store.fetched.seal()
 	err = s.recheckAway(ctx)
 	if err == nil {
 		err = s.writeLocked(ctx, write)

@@ -47,7 +47,7 @@ type Store struct {
 	readBefore
 	files *files
 
-	fetched fetched
+	fetched
 
 	lost atomic.Pointer[map[object.Key]struct{}] // see SetLost; nil: none
 
@@ -73,7 +73,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
 
-	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(frame.Fastest), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles()}
+	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(frame.Fastest), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles(), fetched: fetched{lazy: o.Lazy}}
 	if _, err := s.listVolumes(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
@@ -166,7 +166,8 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealedV
 }
 
 // Get implements [object.Reader]. It verifies the hash of the object. If a copy is
-// damaged, it tries the copies in other volumes.
+// damaged, it tries the copies in other volumes. It fetches an object that is away. If it cannot, the error is an
+// [*object.AwayError].
 func (s *Store) Get(ctx context.Context, key object.Key) (data []byte, err error) {
 	err = s.searchKey(ctx, key, func(v *sealedVolume, rec keys.Record) (err error) {
 		if rec.File == notHere {
@@ -176,6 +177,9 @@ func (s *Store) Get(ctx context.Context, key object.Key) (data []byte, err error
 		}
 		return err
 	})
+	if errors.Is(err, object.ErrNotFound) && mayBeAway(s, key) {
+		return fetchAway(ctx, s, key)
+	}
 	return data, err
 }
 
@@ -194,7 +198,8 @@ func corruptOf(key object.Key, err error) error {
 }
 
 // Missing implements [object.Reader]. It does not read the objects. An evicted object that no
-// remote had at the last look is missing (see [CheckAway]). It returns an
+// remote had at the last look is missing (see [CheckAway]). In a lazy store, no object is missing that may be away: see
+// [Absent]. It returns an
 // [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key
@@ -215,7 +220,11 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 	if err != nil {
 		return nil, corruptOf(missing[0], err)
 	}
-	return missing, nil
+	if !s.o.Lazy {
+		return missing, nil
+	}
+	l, err := s.lastListing()
+	return slices.DeleteFunc(missing, func(key object.Key) bool { return mayBeAway(s, key) && l.evictedCopies(key) == nil }), err
 }
 
 // findObject returns a volume that has key, and the number of its record there, or nil. It
@@ -261,7 +270,7 @@ func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 
 // StoredSize returns the size of an object and of its stored value, in bytes. The stored
 // value of an evicted object counts as large as the object. It returns an
-// [*object.AbsentError] if no volume has the object.
+// [*object.AbsentError] if no volume has the object, or an [*object.AwayError] if it may be away: then its size is unknown.
 func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
 	err = s.searchKey(ctx, key, func(_ *sealedVolume, rec keys.Record) error {
 		raw, stored = int64(rec.Raw), int64(rec.Stored)
@@ -270,6 +279,9 @@ func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int
 		}
 		return nil
 	})
+	if errors.Is(err, object.ErrNotFound) && mayBeAway(s, key) {
+		err = &object.AwayError{Key: key}
+	}
 	return raw, stored, err
 }
 

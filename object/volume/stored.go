@@ -34,6 +34,12 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 		}
 		return err
 	})
+	if errors.Is(err, object.ErrNotFound) && mayBeAway(s, key) {
+		var data []byte
+		if data, err = fetchAway(ctx, s, key); err == nil {
+			return s.frame.Append(dst[:0], data), len(data), nil
+		}
+	}
 	if err != nil {
 		return nil, 0, err
 	}

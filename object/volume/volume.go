@@ -278,6 +278,10 @@ type Options struct {
 	// ReadOnly makes Close write nothing, because this process only copies from the store.
 	ReadOnly bool
 
+	// Lazy means that trees, manifests and chunks may be away: remotes have promised to keep them, and
+	// [Store.Elsewhere] fetches them.
+	Lazy bool
+
 	// A session seals a volume, and begins the next, when it has this many bytes or
 	// objects. Zero stands for DefaultMaxBytes and DefaultMaxObjects.
 	MaxBytes   int64

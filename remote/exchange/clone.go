@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -42,6 +43,7 @@ type CloneOptions struct {
 	Branch       string // short name of the branch or tag to check out; default: the remote's own
 	NoCheckout   bool   // leave the worktree empty, and the branch without a commit
 	NoTags       bool
+	Lazy         bool // fetch only commits; their content stays on the remote until it is needed
 	SingleBranch bool // fetch only the branch or tag to check out
 	SingleWriter bool // see [registry.Remote]
 
@@ -54,7 +56,8 @@ type CloneOptions struct {
 type CloneResult struct {
 	*FetchResult
 	Head    refs.Head
-	Resumed bool // the clone continued an interrupted one
+	Resumed bool  // the clone continued an interrupted one
+	Unkept  error // why the remote does not promise to keep the content of a lazy clone; nil: it does
 }
 
 // Clone makes a repository in dir, fetches everything a remote has, and checks out a
@@ -68,7 +71,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 		o.Name = registry.DefaultRemote
 	}
 	m := registry.Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter, RequireSigned: kist.RequiresSigned(opt.User, nil, o.Name)}
-	r, err := interruptedClone(dir, opt, m)
+	r, err := interruptedClone(dir, opt, m, o.Lazy)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,10 +80,13 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	result := &CloneResult{Resumed: r != nil}
 	if result.Resumed {
 		r.Worktree().SweepTemp() // they may take as much space as the fetch needs
-	} else if r, opened, err = createClone(ctx, dir, opt, m); err != nil {
+	} else if r, opened, err = createClone(ctx, dir, opt, m, o.Lazy); err != nil {
 		return nil, nil, err
 	}
 
+	if o.Lazy {
+		registry.ReadEvicted(ctx, r) // the checkout fetches
+	}
 	ahead := &cloneAhead{r: r, o: o}
 	defer ahead.close()
 	fetch := FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, ahead: ahead, opened: opened}
@@ -90,6 +96,11 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	result.FetchResult, err = Fetch(ctx, r, fetch)
 	if err != nil {
 		return r, result, err
+	}
+	if o.Lazy {
+		if result.Unkept = RenewKeep(ctx, r, o.Name, nil); ctx.Err() != nil {
+			return r, result, ctx.Err()
+		}
 	}
 	if records, err := r.Records().Load(); err != nil || purged(records) {
 		ahead.close() // the checkout leaves out purged contents
@@ -107,7 +118,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 
 // interruptedClone opens the repository that an interrupted clone of m left in dir.
 // It returns nil if there is none yet.
-func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Repository, error) {
+func interruptedClone(dir string, opt kist.Options, m registry.Remote, lazy bool) (*kist.Repository, error) {
 	entries, err := disk.ReadDir(dir)
 	if err == nil && len(entries) == 1 && entries[0].Name() == kist.Dir { // killed before it left its mark?
 		entries, err = disk.ReadDir(filepath.Join(dir, kist.Dir))
@@ -139,7 +150,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 		m.Encrypted = list[0].Encrypted
 		m.RequireSigned = m.RequireSigned || list[0].RequireSigned
 	}
-	if len(list) != 1 || list[0] != m {
+	if len(list) != 1 || list[0] != m || r.Config().IsLazy() != lazy {
 		r.Close()
 		return nil, notEmpty
 	}
@@ -148,7 +159,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 
 // createClone makes an empty repository with the remote's chunker parameters. It also
 // returns the opened remote.
-func createClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote) (r *kist.Repository, opened transfer.Source, err error) {
+func createClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote, lazy bool) (r *kist.Repository, opened transfer.Source, err error) {
 	if err := m.Check(); err != nil {
 		return nil, nil, err
 	}
@@ -170,6 +181,9 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, store := opened.(*transfer.Remote); lazy && !store {
+		return nil, nil, fmt.Errorf("a lazy clone of %q: %w", remote.Redact(m.URL), transfer.ErrRepository)
+	}
 	if head.SingleWriter && !m.SingleWriter {
 		m.SingleWriter = true
 		opt.Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
@@ -181,7 +195,7 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 		}
 		m.Encrypted = pin.String()
 	}
-	if r, err = initClone(ctx, dir, opt, m, opened.Identity().Chunker); err != nil {
+	if r, err = initClone(ctx, dir, opt, newCloneConfig(m, opened.Identity().Chunker, lazy)); err != nil {
 		return nil, nil, err
 	}
 	if err = opened.RememberIn(ctx, registry.Dir(r, m.Name)); err != nil {
@@ -191,11 +205,19 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 	return r, opened, nil
 }
 
-// initClone makes the repository of a clone, without a commit.
-func initClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote, c rootlog.Chunker) (*kist.Repository, error) {
+// newCloneConfig returns the configuration of a clone.
+func newCloneConfig(m registry.Remote, c rootlog.Chunker, lazy bool) *kist.Config {
 	config := kist.NewConfig(chunker.Params{})
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
 	config.Remote = map[string]kist.RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter, Encrypted: m.Encrypted, RequireSigned: m.RequireSigned}}
+	if lazy {
+		config.Required = kist.LazyExtensions()
+	}
+	return config
+}
+
+// initClone makes the repository of a clone, without a commit.
+func initClone(ctx context.Context, dir string, opt kist.Options, config *kist.Config) (*kist.Repository, error) {
 	if err := kist.MakeRepositoryDir(filepath.Join(dir, kist.Dir), false); err != nil {
 		return nil, err
 	}

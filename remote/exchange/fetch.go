@@ -104,10 +104,22 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 		})
 		if err == nil && !o.DryRun && m.Name != "" {
 			secureAfterFetch(ctx, r, m.Name, head)
+			if o.ahead == nil && r.Config().IsLazy() {
+				keepFetched(ctx, r, m.Name)
+			}
 		}
 		if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
 			return result, err
 		}
+	}
+}
+
+// keepFetched renews the keep ref of a lazy repository, which has new names. Without permission to write there is none. Another error is a
+// warning: the branches of the remote keep the content for now.
+func keepFetched(ctx context.Context, r *kist.Repository, name string) {
+	err := RenewKeep(ctx, r, name, nil)
+	if err != nil && !errors.Is(err, ErrNoKeep) && !errors.Is(err, transfer.ErrRepository) {
+		r.Options().Warn(fmt.Sprintf("fetched, but the remote does not promise to keep the content: %v", err))
 	}
 }
 
@@ -147,6 +159,9 @@ func fetch(ctx context.Context, tx *kist.Tx, opened transfer.Source, head *rootl
 		received: &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible},
 		result:   &FetchResult{Head: head.DefaultBranch}, fetchHead: fetchHead,
 	}
+	if f.promise, err = newPromise(r, opened, head, o); err != nil {
+		return nil, err
+	}
 
 	if !o.DryRun {
 		err = f.receive(ctx, opened)
@@ -175,6 +190,8 @@ type fetching struct {
 	result   *FetchResult
 
 	fetchHead object.ID // of FETCH_HEAD, not peeled; zero: none
+
+	promise *promise // of a remote that keeps the content of the fetched commits; nil: the fetch brings it here
 }
 
 // receive copies the objects and records that are missing here.
@@ -198,7 +215,7 @@ func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 
 	to := transfer.FetchOptions{
 		Want: want, Have: f.have, Records: records, Accept: f.judge.Waits, Lost: f.lost, RefuseLost: f.judge.accept == "never",
-		Jobs: f.Jobs, Progress: f.Progress,
+		Jobs: f.Jobs, Progress: f.Progress, CommitsOnly: f.promise != nil,
 	}
 	if f.ahead != nil && !purged(f.head.Records) {
 		to.BeginChunks = func(ctx context.Context, chunks, bytes int64) {
@@ -255,6 +272,11 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 		return f.foresee(ctx)
 	}
 	f.tx.Need(f.have...)
+	if f.promise != nil {
+		if err := f.promise.note(ctx, f); err != nil {
+			return err
+		}
+	}
 	f.tx.NoteStep(f.publish)
 	return f.tx.Publish(ctx)
 }
@@ -262,6 +284,16 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 // publish writes the accepted losses, the records and the refs. The fetched commits are complete:
 // the walk of the remote has seen to that.
 func (f *fetching) publish(ctx context.Context) error {
+	if f.promise != nil {
+		lock, err := lockLazy(ctx, f.r, disk.Shared)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock()
+		if lazy, err := kist.IsLazyNow(f.r); err != nil || !lazy {
+			return cmp.Or(err, errLazyMore)
+		}
+	}
 	if len(f.result.Lost) > 0 {
 		if err := disk.WriteFile(filepath.Join(f.r.Dir(), kist.LostFile), kist.EncodeLost(f.lost)); err != nil {
 			return err

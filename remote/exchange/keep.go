@@ -66,12 +66,12 @@ func RenewKeep(ctx context.Context, r *kist.Repository, name string, head *rootl
 // isKeepDue reports whether the keep ref on a remote has to be made, renewed or deleted, by its note.
 func isKeepDue(ctx context.Context, r *kist.Repository, name string) (bool, error) {
 	note := transfer.ReadKeep(registry.Dir(r, name))
-	away, err := volume.HasEvicted(ctx, r.Objects())
+	away, err := hasAway(ctx, r)
 	if !away || err != nil {
 		return note.ID != "", err
 	}
 	n := len(note.Commits)
-	return n == 0 || !note.Commits[n-1].All || isOld(r, note), nil
+	return n == 0 || !note.Commits[n-1].All || isOld(r, note) || r.Config().IsLazy(), nil // names may need other commits
 }
 
 // isOld reports whether the newest commit of a keep ref is a month old.
@@ -82,7 +82,7 @@ func isOld(r *kist.Repository, note transfer.KeepNote) bool {
 
 // lacksKeep reports whether content is away, and the remote at head, or at its present head if that is nil, does not keep it.
 func lacksKeep(ctx context.Context, r *kist.Repository, name string, head *rootlog.State) (bool, error) {
-	away, err := volume.HasEvicted(ctx, r.Objects())
+	away, err := hasAway(ctx, r)
 	if !away || err != nil {
 		return false, err
 	}
@@ -101,7 +101,7 @@ func lacksKeep(ctx context.Context, r *kist.Repository, name string, head *rootl
 
 // dueKeeps returns the remotes on which the keep ref is a month old, or has to be made or deleted.
 func dueKeeps(ctx context.Context, r *kist.Repository) (names []string, err error) {
-	away, err := volume.HasEvicted(ctx, r.Objects())
+	away, err := hasAway(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +112,14 @@ func dueKeeps(ctx context.Context, r *kist.Repository) (names []string, err erro
 		}
 		return len(note.Commits) > 0 && !isOld(r, note)
 	}), nil
+}
+
+// hasAway reports whether content of r may be away.
+func hasAway(ctx context.Context, r *kist.Repository) (bool, error) {
+	if r.Config().IsLazy() {
+		return true, nil
+	}
+	return volume.HasEvicted(ctx, r.Objects())
 }
 
 // keeper moves the keep ref of a repository on a remote. Its user holds the lock of [lockKeep].
@@ -266,7 +274,7 @@ func (k *keeper) makeCommit(ctx context.Context, snap *transfer.Snapshot, old ob
 	if err := l.checkLacking(ctx); err != nil {
 		return commit, false, err
 	}
-	if l.away == 0 && !k.giving && len(k.volumes) == 0 {
+	if l.away == 0 && !k.giving && len(k.volumes) == 0 && !r.Config().IsLazy() {
 		return commit, true, nil
 	}
 	root, err := l.finish(ctx, tx)

@@ -98,15 +98,17 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		return nil, err
 	}
 
-	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, ConfirmAfter: o.ConfirmAfter}
-	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
+	push, err := optionsOf(r, o)
+	if err != nil {
 		return nil, err
 	}
-	if push.Updates, err = updates(r, o); err != nil {
-		return nil, err
-	}
+	push.Records = records
 
-	sent, err := opened.Push(ctx, r.Objects(), push)
+	local, err := localFor(r, m.Name, &push)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := opened.Push(ctx, local, push)
 	result := &PushResult{PushResult: sent}
 	merge, _ := r.Config().Get(kist.KeyPushMerge)
 	if err == nil && merge != "false" && sent.Appended != nil {
@@ -124,6 +126,25 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
+}
+
+// optionsOf returns the options of a push, without the records.
+func optionsOf(r *kist.Repository, o PushOptions) (push transfer.PushOptions, err error) {
+	push = transfer.PushOptions{DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, ConfirmAfter: o.ConfirmAfter}
+	if push.Head, err = defaultBranch(r, o.Refs); err == nil {
+		push.Updates, err = updates(r, o)
+	}
+	return push, err
+}
+
+// localFor returns the store that a push to a remote reads. In a lazy repository, it may leave out content that is away.
+func localFor(r *kist.Repository, name string, push *transfer.PushOptions) (transfer.Local, error) {
+	if !r.Config().IsLazy() {
+		return r.Objects(), nil
+	}
+	promised, err := kist.NewPromised(r)
+	push.KeepsAway = func(ctx context.Context, head *rootlog.State) (bool, error) { return keepsPromise(ctx, r, name, head) }
+	return lazyLocal{r.Objects(), promised}, err
 }
 
 // afterPush moves the remote-tracking branches, and renews the keep ref of the repository. An error is a warning: the

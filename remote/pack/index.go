@@ -207,6 +207,21 @@ func (x *Index) All() iter.Seq2[Entry, error] {
 	}
 }
 
+// OfKind yields every entry of a kind, sorted by key. Its errors are those of All.
+func (x *Index) OfKind(k object.Kind) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for rec, err := range x.keys.Prefix(k, nil, 0) {
+			if err != nil {
+				yield(Entry{}, damageIn(Name{}, "index", err))
+				return
+			}
+			if e, err := x.entryOf(rec); !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // Verify reads the whole index file and checks it. It returns the first damage
 // found. The error matches [ErrDamaged].
 func (x *Index) Verify() error {

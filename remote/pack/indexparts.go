@@ -73,3 +73,18 @@ func (x *IndexParts) Find(ctx context.Context, keys []object.Key) ([]Entry, erro
 	}
 	return entries, nil
 }
+
+// OfKind returns the entries of all objects of a kind. Complete is false, and there are none, if there are too many.
+func (x *IndexParts) OfKind(ctx context.Context, k object.Kind) (entries []Entry, complete bool, err error) {
+	records, complete, err := x.keys.OfKind(ctx, k)
+	if err != nil || !complete {
+		return nil, false, err
+	}
+	entries = make([]Entry, len(records))
+	for i, rec := range records {
+		if entries[i], err = entryIn(x.packs, rec); err != nil {
+			return nil, false, err
+		}
+	}
+	return entries, true, nil
+}

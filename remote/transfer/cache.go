@@ -18,16 +18,17 @@ import (
 // the packs of an interrupted push are sent again. All of them have a checksum:
 // see docs/format/remotestate.md.
 const (
-	bindingFile = "remote" // the binding, a note
-	headFile    = "head"   // the last head that was read, a note
-	lockFile    = "lock"   // held while either is written
-	indexFolder = "index"  // copies of index files
-	stateFolder = "state"  // copies of state files
-	pushFolder  = "push"   // see journal.go
-	keysFolder  = "keys"   // of an encrypted remote; see package keyset
-	locksFile   = "locks"  // the last known locks of files, a note
-	keepFile    = "keep"   // the keep ref of the repository, a note
-	unfitFile   = "unfit"  // exists if a check found the store unfit; empty
+	bindingFile = "remote"  // the binding, a note
+	headFile    = "head"    // the last head that was read, a note
+	lockFile    = "lock"    // held while either is written
+	indexFolder = "index"   // copies of index files
+	stateFolder = "state"   // copies of state files
+	pushFolder  = "push"    // see journal.go
+	keysFolder  = "keys"    // of an encrypted remote; see package keyset
+	locksFile   = "locks"   // the last known locks of files, a note
+	keepFile    = "keep"    // the keep ref of the repository, a note
+	promiseFile = "promise" // the content that a lazy repository relies on, a note
+	unfitFile   = "unfit"   // exists if a check found the store unfit; empty
 )
 
 // binding names the remote that the folder belongs to, and its last known URL.
@@ -172,7 +173,7 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 
 // readNote reads a note. The error matches [fs.ErrNotExist] if there is none, and
 // [ErrState] if it is damaged.
-func readNote[T binding | rootlog.Position | lockNote | KeepNote](c *cache, name string) (v T, err error) {
+func readNote[T binding | rootlog.Position | lockNote | KeepNote | Promise](c *cache, name string) (v T, err error) {
 	data, err := disk.ReadFile(c.path(name))
 	if err != nil {
 		return v, err
@@ -193,7 +194,7 @@ func (c *cache) writeNote(name string, v any) error {
 }
 
 // decodeNote decodes a note.
-func decodeNote[T binding | rootlog.Position | lockNote | KeepNote](file []byte) (v T, err error) {
+func decodeNote[T binding | rootlog.Position | lockNote | KeepNote | Promise](file []byte) (v T, err error) {
 	data, err := disk.WithoutSum(file)
 	if err != nil {
 		return v, err

@@ -40,6 +40,9 @@ type FetchOptions struct {
 	// RefuseLost treats objects that the remote lists as lost as missing.
 	RefuseLost bool
 
+	// CommitsOnly leaves out the content of commits: the remote is to keep it. See [Promise].
+	CommitsOnly bool
+
 	// BeginChunks is called once, when only chunks are left to receive, with their
 	// number and the bytes to read. If there are more than a million in all, some were received before. It may be nil.
 	BeginChunks func(ctx context.Context, chunks, bytes int64)
@@ -163,7 +166,12 @@ func (f *fetch) receiveAll(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return walkWanted(ctx, f, slices.Concat(found, f.records.want, f.o.Want), f.o.Have, f.records.views)
+	want := slices.Concat(found, f.records.want, f.o.Want)
+	if f.o.CommitsOnly {
+		_, err := newWalker(f, f.records.views).walkHistory(ctx, want, f.o.Have)
+		return err
+	}
+	return walkWanted(ctx, f, want, f.o.Have, f.records.views)
 }
 
 // isLost reports whether an object is neither here nor there, and its loss was

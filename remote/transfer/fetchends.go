@@ -30,6 +30,9 @@ func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, 
 
 // certainNode implements [ends].
 func (f *fetch) certainNode(ctx context.Context, key object.Key) ([]byte, error) {
+	if f.session.IsAbsent(key) {
+		return nil, &object.AwayError{Key: key}
+	}
 	return f.session.Get(ctx, key)
 }
 

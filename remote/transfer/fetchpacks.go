@@ -24,7 +24,8 @@ type packGiver struct {
 	plan   *readPlan // of a window
 	window int       // see planWindow
 	ahead  ahead     // of the walk
-	begun  bool      // BeginChunks was called
+	past   *pastCommits
+	begun  bool // BeginChunks was called
 }
 
 // planAndCopy plans the fetch at the last known head and carries it out.
@@ -39,7 +40,10 @@ func (g *packGiver) planAndCopy(ctx context.Context) error {
 	}
 	g.moved = g.moved || where.State.Seq != g.at.Seq
 	g.where, g.at, g.placed = where, where.State, nil
-	g.plan, g.ahead = newReadPlan(), ahead{}
+	g.plan, g.ahead, g.past = newReadPlan(), ahead{}, nil
+	if g.o.CommitsOnly {
+		g.past = newPastCommits(g)
+	}
 	if err := g.receiveAll(ctx); err != nil {
 		return err
 	}
@@ -53,7 +57,7 @@ func (g *packGiver) wantsAll() bool {
 			return false
 		}
 	}
-	return len(g.o.Have) == 0
+	return len(g.o.Have) == 0 && !g.o.CommitsOnly
 }
 
 func (g *packGiver) giverName() string { return "remote" }
@@ -70,6 +74,9 @@ func (g *packGiver) Missing(ctx context.Context, keys []object.Key) ([]object.Ke
 
 // prepareNodes reads the packs of nodes, several at once.
 func (g *packGiver) prepareNodes(ctx context.Context, nodes []object.Key) error {
+	if g.past != nil {
+		nodes = slices.DeleteFunc(slices.Clone(nodes), isHistory)
+	}
 	found, entries, err := g.locate(ctx, nodes)
 	if err != nil {
 		return err
@@ -96,6 +103,9 @@ func (g *packGiver) locate(ctx context.Context, keys []object.Key) (map[object.K
 }
 
 func (g *packGiver) giveNode(ctx context.Context, key object.Key) (data []byte, err error) {
+	if g.past != nil && isHistory(key) {
+		return g.past.give(ctx, key)
+	}
 	e, ok := g.placed[key]
 	if !ok {
 		if e, err = g.where.locateOne(ctx, key); err != nil {

@@ -306,6 +306,38 @@ func (l *Locator) entriesIn(most int) iter.Seq2[pack.Entry, error] {
 	}
 }
 
+// ofKind returns the live entries of all objects of a kind, some of them twice. Complete is false if an index file has so many
+// that they cost too much.
+func (l *Locator) ofKind(ctx context.Context, k object.Kind) (entries []pack.Entry, complete bool, err error) {
+	for _, e := range l.inline {
+		if e.Key.Kind == k && l.hasEntry(e) {
+			entries = append(entries, e)
+		}
+	}
+	for _, x := range l.whole {
+		for e, err := range x.OfKind(k) {
+			if err != nil {
+				return nil, false, l.r.indexes.damagedCopy(x.File, x.IndexFile, err)
+			}
+			if l.hasEntry(e) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	for _, x := range l.parts {
+		found, complete, err := x.OfKind(ctx, k)
+		if err != nil || !complete {
+			return nil, false, err
+		}
+		for _, e := range found {
+			if l.hasEntry(e) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries, true, ctx.Err()
+}
+
 // Get implements [object.Reader].
 func (l *Locator) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	e, err := l.locateOne(ctx, key)

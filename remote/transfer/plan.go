@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -25,6 +26,12 @@ type Local interface {
 	// StoredSize returns how many bytes an object has, and its stored value,
 	// or an [*object.AbsentError].
 	StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error)
+}
+
+// AwayKnower is a [Local] whose Get fetches objects from a remote.
+type AwayKnower interface {
+	// IsAway reports whether an object is not here, because a remote has promised to keep it.
+	IsAway(ctx context.Context, key object.Key) (bool, error)
 }
 
 // plan has the objects that a push has to send. They are neither in live(S) nor in its own
@@ -81,6 +88,7 @@ type planner struct {
 	*push
 	plan *plan
 	send func(batch []item) error
+	away AwayKnower // nil: everything is here, or must be fetched to be sent
 }
 
 // newPlan finds the wanted objects that the remote does not have at S. While there are many, it already
@@ -92,6 +100,15 @@ func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Eff
 	p.own.beginPlan()
 	pl := &planner{push: p, send: send, plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}}}
 	var have []object.ID
+	if p.opt.KeepsAway != nil && !p.refill {
+		keeps, err := p.opt.KeepsAway(ctx, p.snap.State)
+		if err != nil {
+			return nil, err
+		}
+		if keeps {
+			pl.away, _ = p.local.(AwayKnower)
+		}
+	}
 	if !p.refill {
 		var err error
 		if have, err = pl.knownTips(ctx); err != nil {
@@ -213,18 +230,43 @@ func (p *planner) readNode(ctx context.Context, key object.Key) ([]byte, error) 
 
 // linksOf implements [ends].
 func (p *planner) linksOf(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
-	for _, key := range nodes {
-		if err := p.addNeeded(ctx, key); err != nil {
+	lists := make([][]object.Key, len(nodes))
+	var left []object.Key
+	var at []int // of left, in nodes
+	for i, key := range nodes {
+		kept, err := p.isKept(ctx, key)
+		if err == nil && !kept {
+			left, at = append(left, key), append(at, i)
+			err = p.addNeeded(ctx, key)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return readLinks(ctx, runtime.GOMAXPROCS(0), nodes, p.readNode)
+	object.Prefetch(ctx, p.local, left)
+	links, err := readLinks(ctx, runtime.GOMAXPROCS(0), left, p.readNode)
+	for i, list := range links {
+		lists[at[i]] = list
+	}
+	return lists, err
+}
+
+// isKept reports whether an object is away, and the remote keeps it with everything below.
+func (p *planner) isKept(ctx context.Context, key object.Key) (bool, error) {
+	if p.away == nil {
+		return false, nil
+	}
+	return p.away.IsAway(ctx, key)
 }
 
 // takeChunks implements [ends].
 func (p *planner) takeChunks(ctx context.Context, keys []object.Key) error {
 	for _, key := range keys {
-		if err := p.addNeeded(ctx, key); err != nil {
+		kept, err := p.isKept(ctx, key)
+		if err == nil && !kept {
+			err = p.addNeeded(ctx, key)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -233,6 +275,11 @@ func (p *planner) takeChunks(ctx context.Context, keys []object.Key) error {
 
 // certainNode implements [ends].
 func (p *planner) certainNode(ctx context.Context, key object.Key) ([]byte, error) {
+	if local, ok := p.local.(AwayKnower); ok {
+		if away, err := local.IsAway(ctx, key); away || err != nil {
+			return nil, cmp.Or[error](err, &object.AwayError{Key: key}) // everything below is kept, or looked up once more
+		}
+	}
 	return p.local.Get(ctx, key)
 }
 

@@ -36,6 +36,9 @@ type PushOptions struct {
 	// confirmations are younger. 0: it confirms nothing.
 	ConfirmAfter time.Duration
 
+	// KeepsAway, if not nil, reports whether a remote at head keeps everything for which local is [AwayKnower] and reports true.
+	KeepsAway func(ctx context.Context, head *rootlog.State) (bool, error)
+
 	DryRun   bool           // only plan, and send nothing
 	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
 	Progress func(Progress) // called with the progress, one call at a time; may be nil

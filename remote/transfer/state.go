@@ -28,7 +28,7 @@ var ErrCopyRemoved = errors.New("a damaged copy of a file of a remote was remove
 // gone is not damaged.
 func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, err error) {
 	var files []string
-	for _, pattern := range []string{bindingFile, headFile, keepFile, indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*", keysFolder + "/*"} {
+	for _, pattern := range []string{bindingFile, headFile, keepFile, promiseFile, indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*", keysFolder + "/*"} {
 		found, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func checkStateFile(file, path string) error {
 		return keyset.CheckFile(base, data)
 	}
 	name, nameErr := pack.ParseName(base)
-	isNote, isState := file == bindingFile || file == headFile || file == keepFile, folder == stateFolder+"/"
+	isNote, isState := file == bindingFile || file == headFile || file == keepFile || file == promiseFile, folder == stateFolder+"/"
 	switch {
 	case nameErr != nil && !isNote && !(isState && rootlog.IsRootCopy(base)):
 		return nil
@@ -114,6 +114,10 @@ func checkNote(file string, data []byte) error {
 	}
 	if file == keepFile {
 		_, err := decodeNote[KeepNote](data)
+		return err
+	}
+	if file == promiseFile {
+		_, err := decodePromise(data)
 		return err
 	}
 	b, err := decodeNote[binding](data)

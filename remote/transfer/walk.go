@@ -30,7 +30,7 @@ type ends interface {
 
 	// certain returns a node that the receiver is known to have, with everything
 	// below it. If the node cannot be read, the error matches [object.ErrNotFound]
-	// or [object.ErrCorrupt], and the walk visits more than necessary.
+	// or [object.ErrCorrupt], or is an [*object.AwayError], and the walk visits more than necessary.
 	certainNode(ctx context.Context, key object.Key) ([]byte, error)
 }
 
@@ -245,7 +245,7 @@ func (w *walker) linksOfBases(ctx context.Context, bases []object.Key) (*baseLin
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
 		data, err := w.ends.certainNode(ctx, key)
-		if object.IsUnreadable(err) {
+		if object.IsUnreadable(err) || object.IsAway(err) {
 			continue
 		}
 		if err != nil {

@@ -165,6 +165,8 @@ var Causes = []struct {
 	{matches(tree.ErrTooMany), ExitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
 	{matches(kist.ErrUserConfig), ExitUsage, "config", "it is your own configuration: correct the file"},
 	{IsA[*kist.ConfigError], ExitDamaged, "config", "the configuration is the text file .kist/config"},
+	{IsA[*registry.LazyError], ExitFailed, "lazy", ""}, // see lazyHint
+	{IsA[*object.AwayError], ExitRemote, "not-here", "nothing was changed; 'kist fetch --data PATH' brings content here while the remote answers"},
 	{matches(object.ErrEvicted), ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},
 
@@ -329,6 +331,15 @@ func upstreamHint(err error) string {
 	branch, _ := refs.BranchOf(e.Upstream.Ref)
 	return fmt.Sprintf("'kist push %[1]s HEAD:%[2]s' pushes to it; 'kist push -u %[1]s %[3]s' to a branch of the same name",
 		QuoteArg(e.Upstream.Remote), QuoteArg(branch), QuoteArg(e.Branch))
+}
+
+// lazyHint returns advice on the folder of a lazy clone, or "".
+func lazyHint(err error) string {
+	var e *registry.LazyError
+	if !errors.As(err, &e) || len(e.URLs) == 0 {
+		return ""
+	}
+	return "if you trust it, clone what it was cloned from: " + Printable(e.URLs[0])
 }
 
 // magicHint returns advice on a pathspec with an unknown word, or "".

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
@@ -34,9 +35,12 @@ func inWords(err error) string {
 	var remoteError *remote.Error
 	var busy *disk.BusyError
 	var moved *refs.MovedError
+	var away *object.AwayError
 	switch {
 	case errors.As(err, &unknown):
 		return "the connection failed, and it is not known whether the remote changed: " + inWords(unknown.Err)
+	case errors.As(err, &away):
+		return awayWords(away)
 	case errors.As(err, &remoteError):
 		return strings.Replace(err.Error(), remoteError.Error(), remoteWords(remoteError), 1)
 	case errors.As(err, &busy):
@@ -52,6 +56,28 @@ func inWords(err error) string {
 		return fmt.Sprintf("no permission to change the repository %s", QuotePath(dir))
 	}
 	return fileWords(err)
+}
+
+// awayWords returns the words for content that cannot be fetched.
+func awayWords(e *object.AwayError) string {
+	from := "a remote"
+	if e.Remote != "" {
+		from = Printable(e.Remote)
+	}
+	text := "this needs content that only " + from + " has"
+	switch {
+	case e.Files == 1:
+		text = "1 file needs content that only " + from + " has"
+	case e.Files > 1:
+		text = fmt.Sprintf("%d files need content that only %s has", e.Files, from)
+	}
+	switch {
+	case e.Err == nil:
+		return text
+	case errors.Is(e.Err, remote.ErrTemporary), errors.Is(e.Err, remote.ErrNoStore), e.Remote == "":
+		return text + ", and " + from + " does not answer"
+	}
+	return text + ", and " + from + " does not give it: " + inWords(e.Err)
 }
 
 // fileWords returns the text of err. For a failed look at a file or at the current folder, and for a new

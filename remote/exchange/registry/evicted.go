@@ -261,7 +261,7 @@ func (e *evictedReader) ask(ctx context.Context) {
 		case err == nil:
 			e.heads = append(e.heads, knownHead{head, m.Name, note})
 		case !errors.Is(err, rootlog.ErrEmpty):
-			e.failed = err
+			e.failed = &object.AwayError{Remote: m.Name, Err: err}
 		}
 	}
 }
@@ -293,11 +293,19 @@ func (e *evictedReader) Close() error {
 	return nil
 }
 
-// OnlyOn returns the number of evicted objects that no remote but the named one is known to
+// OnlyOn returns the number of objects that are away, and that no remote but the named one is known to
 // have.
 func OnlyOn(ctx context.Context, r *kist.Repository, name string) (int, error) {
 	keys, err := volume.EvictedKeys(ctx, r.Objects())
-	if err != nil || len(keys) == 0 {
+	if err != nil {
+		return 0, err
+	}
+	promised, err := kist.NewPromised(r)
+	if err != nil {
+		return 0, err
+	}
+	away, err := promised.All(ctx)
+	if keys = append(keys, away...); err != nil || len(keys) == 0 {
 		return 0, err
 	}
 	others := &evictedReader{repo: r, except: name}

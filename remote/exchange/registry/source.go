@@ -40,6 +40,16 @@ func (m Remote) IsRepository() bool {
 	return ok
 }
 
+// LazyError is the error for a repository of another user whose content is away: its owner must not choose whom the reader trusts.
+type LazyError struct {
+	Root string
+	URLs []string // of its remotes, without secrets
+}
+
+func (e *LazyError) Error() string {
+	return fmt.Sprintf("%q is a lazy clone: other places keep its content", e.Root)
+}
+
 // openRepository opens the repository of another user to copy from it. It writes nothing there,
 // and runs nothing that its configuration says. Until the result is closed, no gc removes
 // anything there.
@@ -56,6 +66,13 @@ func openRepository(ctx context.Context, o kist.Options, m Remote, root string) 
 	r, err := kist.Open(root, kist.Options{Now: o.Now, Random: o.Random, Warn: o.Warn, ReadOnly: true})
 	if err != nil {
 		return nil, err
+	}
+	if r.Config().IsLazy() {
+		err := &LazyError{Root: root}
+		for _, m := range All(r) {
+			err.URLs = append(err.URLs, remote.Redact(m.URL))
+		}
+		return nil, errors.Join(err, r.Close())
 	}
 	release, err := volume.Keep(ctx, r.Objects())
 	if err != nil {

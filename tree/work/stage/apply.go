@@ -65,6 +65,9 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
+	if err := reachContent(ctx, r, todo); err != nil {
+		return err
+	}
 	onlyAway, err := giveUpLent(ctx, r, todo, o.GiveUp)
 	if err != nil {
 		return err

@@ -39,6 +39,11 @@ another repository. kist reads that in place, and 'kist pull' brings its later
 commits, but nothing can be pushed to it. Its configuration has no effect, and
 it may be another user's.
 
+With --lazy, only the commits are downloaded, and the files to check out. All
+other content stays on the remote until a command needs it. The remote gets a
+keep ref, so that it keeps that content whatever others delete; 'kist fetch
+--full' ends this.
+
 All received data is checked against its hash before it is stored. If a clone is
 interrupted, run it again with the same folder: it continues.`,
 		Example: `  kist clone /media/backup/photos
@@ -55,6 +60,7 @@ interrupted, run it again with the same folder: it continues.`,
 	flags.StringVarP(&o.Branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
 	flags.StringVarP(&o.Name, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
 	flags.BoolVarP(&o.NoCheckout, "no-checkout", "n", false, "do not write any files")
+	flags.BoolVar(&o.Lazy, "lazy", false, "download only commits now, and content when it is needed")
 	flags.BoolVar(&o.SingleBranch, "single-branch", false, "fetch only the branch to check out, and no tags")
 	flags.BoolVar(&o.NoTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.SingleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
@@ -121,6 +127,9 @@ func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) err
 		return env.Unwritten(r, err)
 	}
 	o.tellCloned(env, r, result, err)
+	if result.Unkept != nil {
+		env.Warn("%s does not promise to keep the content that this clone lacks: %v", cli.QuoteArg(o.Name), result.Unkept)
+	}
 	show.TellTransferred(env, "received", result.Objects, result.Bytes, result.Records)
 	show.WarnImplausible(env, o.Name, result.FetchResult)
 	show.PrintLost(ctx, env, r, o.Name, result.Lost)

@@ -10,8 +10,10 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange"
@@ -21,13 +23,14 @@ import (
 
 type fetchOptions struct {
 	exchange.FetchOptions
-	all, tags bool
+	all, tags  bool
+	data, full bool
 }
 
 func NewFetch(env *cli.Env) *cobra.Command {
 	var o fetchOptions
 	cmd := &cobra.Command{
-		Use:   "fetch [OPTIONS] [REMOTE|URL [BRANCH[:NAME]...]]",
+		Use:   "fetch [OPTIONS] [REMOTE|URL [BRANCH[:NAME]...]|PATH...]",
 		Short: "download commits from a remote",
 		Long: `Downloads new commits from REMOTE: all branches or only the BRANCHes, and the
 tags. The default is the remote that the current branch follows, or else origin.
@@ -49,6 +52,10 @@ come only with --tags.
 All received data is checked against its hash before it is stored. An
 interrupted fetch can be run again: it continues.
 
+In a lazy clone, only commits are downloaded. --data downloads all content at
+PATHs, of HEAD or of another commit (REV:PATH), so that it can be used without a
+network. --full downloads everything: then the clone is lazy no more.
+
 Holds, expirations and purges of other people are fetched too, and listed with
 the name that they signed with. A purge waits if HEAD, the index, or a local
 branch, tag or hold needs the content. The end of your own hold waits, too. A
@@ -65,10 +72,12 @@ that are lost here, but intact on the remote, are downloaded.`,
   kist fetch --prune origin
   kist fetch origin topic:topic    make or move your branch topic, too
   kist fetch ../other main         then: kist merge FETCH_HEAD
-  kist log HEAD..origin/main       what is new there`,
+  kist log HEAD..origin/main       what is new there
+  kist fetch --data film v1:notes  bring these here, for work without a network`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(Remotes), cobra.NoFileCompletions),
 	}
 	env.Prints(cmd, "", show.TransferJSON{})
+	env.Prints(cmd, "with --data or --full", broughtJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
@@ -80,13 +89,72 @@ that are lost here, but intact on the remote, are downloaded.`,
 	flags.Var(cli.NewParsed(&o.Waiting, "", show.ParseDecision), "records", "decide on waiting records: `DECISION` is accept or refuse")
 	cli.Propose(env, cmd, "records", cli.OneOf("accept", "refuse"))
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be moved")
+	flags.BoolVar(&o.data, "data", false, "download the content at PATHs")
+	flags.BoolVar(&o.full, "full", false, "download all content that is not here, for good")
+	cmd.MarkFlagsMutuallyExclusive("data", "full", "all", "dry-run", "prune")
 	env.Transfer.RegisterJobs(cmd)
 	return cmd
+}
+
+// broughtJSON is what --data and --full print with --json.
+type broughtJSON struct {
+	Objects int64 `json:"objects" doc:"the number of objects that were fetched"`
+	Bytes   int64 `json:"bytes" doc:"their size in bytes"`
+}
+
+// runData fetches content that is away.
+func (o *fetchOptions) runData(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
+	if o.full && len(args) > 0 || o.data && len(args) == 0 {
+		return cli.Usagef("--data needs PATHs, and --full takes none")
+	}
+	p := env.Progress("fetching")
+	defer p.Stop()
+	var got exchange.BringResult
+	var err error
+	if o.full {
+		got, err = exchange.BringAll(ctx, r)
+	} else {
+		var top []object.Key
+		for _, arg := range args {
+			if !input.NamesPath(arg) {
+				path, err := env.RepoPath(r, arg)
+				if err != nil {
+					return err
+				}
+				arg = "HEAD:" + path
+			}
+			at, err := input.Locate(ctx, env, r, arg)
+			if err != nil {
+				return err
+			}
+			if !at.Entry.Content.IsZero() {
+				top = append(top, at.Entry.Content)
+			}
+		}
+		got, err = exchange.BringContent(ctx, r, top)
+	}
+	p.Stop()
+	if err != nil {
+		return err
+	}
+	if env.Global.JSON {
+		env.JSON(broughtJSON{got.Objects, got.Bytes})
+		return nil
+	}
+	if got.Objects == 0 {
+		env.PrintOutcome("all of it is here already\n")
+	}
+	show.TellTransferred(env, "received", got.Objects, got.Bytes, 0)
+	env.Maintain(r)
+	return nil
 }
 
 func (o *fetchOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	if o.all && len(args) > 0 {
 		return cli.Usagef("--all and %s cannot be given both", cli.QuoteArg(args[0]))
+	}
+	if o.data || o.full {
+		return o.runData(ctx, env, r, args)
 	}
 	o.Jobs = env.Transfer.Jobs
 	if o.all {

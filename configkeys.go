@@ -62,6 +62,7 @@ const (
 	KeyIdentity      = "key.identity" // files with identities, which open encrypted remotes
 
 	KeyLocalLimit  = "local.limit"
+	KeyLocalAsk    = "local.ask"
 	KeyLocalCopies = "local.copies"
 
 	KeyRequireEncrypted = "remote.require-encrypted"
@@ -101,6 +102,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "what renamed folders do to files that others add to them", check: checkOneOf("true", "false", "conflict")},
 	{Name: KeyIdentity, Form: "list of FILEs", Scope: UserOnly, List: true, Help: "files with your identities, which open encrypted remotes", check: checkTextSetting(nil)},
 	{Name: KeyLocalCopies, Form: "N", Default: "1", Help: "the number of remotes that must keep the rest", check: checkedBy(parseCount)},
+	{Name: KeyLocalAsk, Form: "SIZE", Default: "100MiB", Help: "how much content a command fetches before it asks", check: checkedBy(ParseSize)},
 	{Name: KeyLocalLimit, Form: "SIZE", Help: "how much content to keep here; pushes give the rest away", check: checkedBy(ParseSize)},
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},

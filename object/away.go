@@ -42,6 +42,13 @@ func NewAwayError(key Key, err error) error {
 	return e
 }
 
+// BudgetError is the error for an object that is away if the process has fetched so much already that somebody has to agree.
+type BudgetError struct{ Limit int64 } // bytes
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("more than %d bytes of content are away", e.Limit)
+}
+
 // IsAway reports whether err means that an object is away and cannot be fetched.
 func IsAway(err error) bool {
 	var e *AwayError

@@ -28,6 +28,8 @@ func fetchAway(ctx context.Context, s *Store, key object.Key) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.As(err, new(*object.BudgetError)):
+		return nil, err
 	case errors.Is(err, object.ErrNotFound):
 		return nil, &object.AbsentError{Key: key}
 	case err != nil:

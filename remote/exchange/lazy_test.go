@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/checkout"
@@ -271,6 +272,28 @@ func TestLazyRequests(t *testing.T) {
 		_, err := kisttest.ReadFiles(ctx, r, tip)
 		s.Check(err)
 	})
+}
+
+// A command that nobody asked to fetch much stops, or asks once.
+func TestLazyBudget(t *testing.T) {
+	t.Parallel()
+	s, faulty, full := giver(t)
+	pushVersions(s, full, 5)
+	for name, test := range map[string]struct {
+		ask  bool
+		fail bool
+	}{"no": {false, true}, "yes": {true, false}} {
+		r, _ := lazyClone(t, faulty, exchange.CloneOptions{NoCheckout: true})
+		asked := 0
+		registry.LimitFetches(r, 5000, func(int64) bool { asked++; return test.ask })
+		tip, err := r.Resolve(t.Context(), "origin/main")
+		s.Check(err)
+		_, err = kisttest.ReadFiles(t.Context(), r, tip)
+		if errors.As(err, new(*object.BudgetError)) != test.fail || !test.fail && err != nil || asked != 1 {
+			t.Errorf("%s: %v, asked %d times", name, err, asked)
+		}
+		wantVerified(t, r)
+	}
 }
 
 // Random histories look the same in a full and in a lazy clone, whatever was fetched, collected and deleted.

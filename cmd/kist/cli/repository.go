@@ -85,6 +85,9 @@ func (e *Env) InRepository(cmd *cobra.Command, run func(ctx context.Context, env
 		}
 		defer r.Close()
 		exchange.Connect(cmd.Context(), r)
+		if err := limitFetches(e, cmd, r); err != nil {
+			return err
+		}
 		err = e.Repo.afterDamage(run(cmd.Context(), e, r, args))
 		noteIdentity(e, r)
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
@@ -36,9 +37,12 @@ func inWords(err error) string {
 	var busy *disk.BusyError
 	var moved *refs.MovedError
 	var away *object.AwayError
+	var budget *object.BudgetError
 	switch {
 	case errors.As(err, &unknown):
 		return "the connection failed, and it is not known whether the remote changed: " + inWords(unknown.Err)
+	case errors.As(err, &budget):
+		return fmt.Sprintf("this needs more than %s of content that is only on a remote", readable.FormatSize(uint64(budget.Limit)))
 	case errors.As(err, &away):
 		return awayWords(away)
 	case errors.As(err, &remoteError):

@@ -22,6 +22,7 @@ type evictedReader struct {
 	repo   *kist.Repository
 	lent   *lent.Reader
 	except string // the name of a remote that is not asked
+	budget *budget
 
 	mu     sync.Mutex // guards the following
 	opened map[string]*transfer.Reader
@@ -102,12 +103,16 @@ func (e *evictedReader) IsRecorded(key object.Key) bool { return e.lent.IsRecord
 
 // Get returns an object from the first remote that has it.
 func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if err := e.budget.check(); err != nil {
+		return nil, err
+	}
 	heads, failed := e.askedHeads(ctx)
 	for again := false; ; again = true {
 		err := failed
 		for _, head := range heads {
 			data, herr := head.Get(ctx, key)
 			if herr == nil {
+				e.budget.spend(key, data)
 				return data, nil
 			}
 			if !errors.Is(herr, object.ErrNotFound) {
@@ -131,11 +136,18 @@ func (e *evictedReader) GetAll(ctx context.Context, keys []object.Key, take func
 	got := map[object.Key]bool{}
 	for _, head := range heads {
 		err := head.GetAll(ctx, keys, func(key object.Key, data []byte) error {
+			if err := e.budget.check(); err != nil {
+				return err
+			}
+			e.budget.spend(key, data)
 			mu.Lock()
 			got[key] = true
 			mu.Unlock()
 			return take(key, data)
 		})
+		if errors.As(err, new(*object.BudgetError)) {
+			return err
+		}
 		if err != nil {
 			failed = err
 		}

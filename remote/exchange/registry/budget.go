@@ -1,0 +1,57 @@
+package registry
+
+import (
+	"sync"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+)
+
+// budget bounds the content that a process fetches without being asked for it. It is safe for concurrent use. A nil budget has no
+// bound.
+type budget struct {
+	mu    sync.Mutex // guards the following
+	limit int64      // bytes
+	spent int64
+	ask   func(limit int64) bool // whether to go on beyond the limit; nil: no
+	asked bool
+	free  bool // the answer
+}
+
+// LimitFetches makes the store of r, after [ReadEvicted], fetch at most limit bytes of chunks, unless ask, which is called once, returns
+// true. Ask may be nil. From then on, the error for an object that must be fetched is an [*object.BudgetError]. Fetched content stays
+// here, so the next process fetches other content.
+func LimitFetches(r *kist.Repository, limit int64, ask func(limit int64) bool) {
+	if u, ok := r.Objects().Elsewhere.(untilEnd); ok {
+		u.budget = &budget{limit: limit, ask: ask}
+	}
+}
+
+// check returns an error if the budget is spent.
+func (b *budget) check() error {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent <= b.limit || b.free {
+		return nil
+	}
+	if !b.asked && b.ask != nil {
+		b.asked, b.free = true, b.ask(b.limit)
+	}
+	if b.free {
+		return nil
+	}
+	return &object.BudgetError{Limit: b.limit}
+}
+
+// spend counts an object that was fetched.
+func (b *budget) spend(key object.Key, data []byte) {
+	if b == nil || key.Kind.IsNode() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent += int64(len(data))
+}

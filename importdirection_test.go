@@ -47,7 +47,7 @@ var layers = [][]string{
 	{"tree/work/checkout", "tree/work/stage", "tree/views", "tree/look/versions", "tree/look/compare"},
 	{"tree/work/operation"},
 	{"."},
-	{"tree/worktree", "tree/lent", "remote/transfer", "remote/collect", "remote/transfertest"},
+	{"tree/worktree", "tree/lent", "remote/transfer", "remote/collect", "remote/mirror", "remote/transfertest"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/crypt", "remote/keyset", "remote/check", "remote/dir", "remote/s3", "remote/gridfs", "remote/sftp", "remote/web", "remote/httpclient"},
 	{"refs/record", "remote/remotetest"},

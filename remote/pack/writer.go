@@ -197,6 +197,15 @@ func appendTrailer(dst []byte, name Name, start int) []byte {
 	return append(dst, packMagic...)
 }
 
+// Rename gives a complete pack another name. Body is that of [Writer.Finish], or was accepted by [ReadIndex]. Only its
+// trailer has the name.
+func Rename(body []byte, name Name) {
+	trailer := body[len(body)-trailerSize:]
+	copy(trailer, name[:])
+	sum := trailer[nameSize+8:]
+	binary.BigEndian.PutUint32(sum, crc32.Checksum(trailer[:nameSize+8], castagnoli))
+}
+
 func entryOf(rec keys.Record, pack Info) Entry {
 	return Entry{Key: rec.Key, Pack: pack, Offset: rec.Offset, Stored: rec.Stored, Raw: rec.Raw}
 }

@@ -1,7 +1,9 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -43,6 +45,32 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 	if jobs <= 0 {
 		jobs = DefaultPushJobs
 	}
+	a, err := beginAhead(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	hurried := *r
+	hurried.o.Retry.Deadline = aheadPatience
+	a.u.r, a.free = &hurried, make(chan *Packer, jobs)
+	for range jobs {
+		w := pack.NewWriter(make([]byte, 0, aheadSize+2<<20))
+		w.SetLimit(PackSizesFor(r.b, aheadSize).Limit)
+		a.free <- &Packer{Writer: w}
+	}
+	return a, nil
+}
+
+// SendPacksAhead begins to send complete packs of another remote, by [EarlyPacks.SendPack]. The caller then calls
+// [Remote.Push] or [Remote.Close].
+func SendPacksAhead(ctx context.Context, r *Remote) (*EarlyPacks, error) {
+	if err := NeedFolder(r, "send packs"); err != nil {
+		return nil, err
+	}
+	return beginAhead(ctx, r)
+}
+
+// beginAhead makes the next push of r take over the packs that the result sends.
+func beginAhead(ctx context.Context, r *Remote) (*EarlyPacks, error) {
 	head, err := HeadToWrite(ctx, r)
 	if err != nil {
 		return nil, err
@@ -58,16 +86,28 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 	if err != nil {
 		return nil, err
 	}
-	hurried := *r
-	hurried.o.Retry.Deadline = aheadPatience
-	a := &EarlyPacks{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}, looked: r.o.Now()}, free: make(chan *Packer, jobs)}
-	for range jobs {
-		w := pack.NewWriter(make([]byte, 0, aheadSize+2<<20))
-		w.SetLimit(PackSizesFor(r.b, aheadSize).Limit)
-		a.free <- &Packer{Writer: w}
-	}
+	a := &EarlyPacks{snap: snap, u: &uploader{r: r, own: own, start: snap.State.Seq, meter: &Meter{}, looked: r.o.Now()}}
 	r.ahead = a
 	return a, nil
+}
+
+// SendPack sends a complete pack under a new name. The caller has verified all of its objects, and none of them is
+// purged or lost on the remote. SendPack changes the name in body and in entries, which it takes over.
+func (a *EarlyPacks) SendPack(ctx context.Context, body []byte, entries []pack.Entry) error {
+	if err := a.u.checkEpoch(ctx); err != nil {
+		return err
+	}
+	name, err := a.u.r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
+		pack.Rename(body, name)
+		return bytes.NewReader(body), int64(len(body)), nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		entries[i].Pack.Name = name
+	}
+	return a.u.noteSent(ctx, entries)
 }
 
 // Add sends the stored value of a chunk of raw bytes, with others in a pack. If the

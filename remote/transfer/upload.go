@@ -98,7 +98,11 @@ func (u *uploader) putPack(ctx context.Context, w *pack.Writer) error {
 	if err != nil {
 		return err
 	}
+	return u.noteSent(ctx, entries)
+}
 
+// noteSent notes that a pack was sent.
+func (u *uploader) noteSent(ctx context.Context, entries []pack.Entry) error {
 	sent := &sentPack{info: entries[0].Pack, start: u.start, entries: entries, checked: true}
 	objects, stored := int64(len(sent.entries)), int64(0)
 	for _, e := range sent.entries {

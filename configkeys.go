@@ -139,6 +139,7 @@ var configKeys = slices.Concat([]ConfigKey{
 func backupKeys() []ConfigKey {
 	keys := []ConfigKey{
 		{Name: KeyBackup + "check", Form: "N%", Help: "how much of the stored data each backup reads back", check: checkedBy(ParseShare)},
+		{Name: KeyBackupCopyTo, Form: "NAME", Help: "a second remote that gets each backup from the first", check: checkTextSetting(CheckRemoteName)},
 		{Name: KeyBackup + "exclude", Form: "list of PATTERNs", Help: "what to leave out, as in a .kistignore file", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "iexclude", Form: "list of PATTERNs", Help: "the same, but the case of letters does not matter", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "exclude-caches", Form: "true or false", Default: "false", Help: "leave out folders with a CACHEDIR.TAG", check: checkBoolSetting},
@@ -186,6 +187,7 @@ func backupKeys() []ConfigKey {
 const (
 	KeyBackup       = "backup." // the first part of the keys of 'kist backup'
 	KeyBackupRemote = KeyBackup + "remote"
+	KeyBackupCopyTo = KeyBackup + "copy-to"
 
 	KeyBackupLocalLimit = KeyBackup + "local-limit"
 	KeyGit              = "core.git"          // whether kist writes git's own folders

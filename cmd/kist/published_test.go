@@ -107,6 +107,47 @@ func TestPublishedRequests(t *testing.T) {
 	count(6, "-C", "../copy", "fetch", "-q")
 }
 
+// TestCopiesHowto runs the commands of docs/howto/copies.md.
+func TestCopiesHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.env = append(s.env, "HOME="+s.path("../home"))
+	s.kist("init")
+	s.write(map[string]string{"a.jpg": strings.Repeat("one", 100_000), "b/c.jpg": "two"})
+	s.commit("first")
+	s.kist("hold", "add", "HEAD", "--reason", "mine")
+	s.kist("remote", "add", "origin", "../origin")
+	s.kist("push", "-q", "origin", "main")
+	s.kist("remote", "add", "disk", "../disk")
+	s.kist("push", "-q", "disk", "main")
+	s.page("copies.md", "", "s3://my-bucket/photos", s.path("../cloud"), "s3://other-bucket/photos", s.path("../offsite"),
+		"/media/disk/photos", s.path("../disk"), "add --encrypted", "add --encrypted --no-recovery")
+
+	for _, copied := range []string{"cloud", "offsite"} {
+		if out := s.kist("remote", "copy", "--check", "origin", copied); !strings.Contains(out, "no difference found") {
+			t.Errorf("the check of %s prints %q", copied, out)
+		}
+		s.kist("clone", "-q", "../"+copied, "../of-"+copied)
+		c := s.in("../of-" + copied)
+		c.wantFiles(c.readFiles("."), s.readFiles("."))
+		if holds := c.kist("hold", "list"); !strings.Contains(holds, "mine") {
+			t.Errorf("the copy has the holds %q", holds)
+		}
+	}
+
+	s.write(map[string]string{"a.jpg": "three"})
+	s.commit("second")
+	s.kist("push", "-q", "cloud", "main")
+	s.exits(13, "remote", "copy", "disk", "cloud")
+	s.exits(15, "remote", "copy", "--check", "cloud", "offsite")
+	s.exits(15, "remote", "copy", "cloud", s.path("../cloud"))
+	s.exits(15, "remote", "copy", "offsite", "disk")
+	s.exits(1, "remote", "copy", "--branch", "absent", "disk", "cloud")
+	s.kist("remote", "copy", "--clear", "offsite", "disk")
+	s.kist("remote", "copy", "--mirror", "disk", "cloud")
+	s.kist("remote", "copy", "--check", "offsite", "cloud")
+}
+
 // TestNoRanges checks the explanation for a web server without ranges.
 func TestNoRanges(t *testing.T) {
 	t.Parallel()

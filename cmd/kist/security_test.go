@@ -105,6 +105,7 @@ var securityCommands = []securityCommand{
 	{name: "refs-of", args: []string{"refs-of", "a.txt"}},
 	{name: "remote add", args: []string{"remote", "add", "second", "../second"}},
 	{name: "remote check", args: []string{"remote", "check", "origin"}},
+	{name: "remote copy", args: []string{"remote", "copy", "origin", "origin"}, status: 15},
 	{name: "remote gc", args: []string{"remote", "gc", "origin", "--repack"}},
 	{name: "remote list", args: []string{"remote", "list"}},
 	{name: "remote log", args: []string{"remote", "log", "origin"}},

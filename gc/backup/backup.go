@@ -21,6 +21,7 @@ import (
 	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/mirror"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -32,6 +33,7 @@ const (
 	StepAdd      = "add"
 	StepCommit   = "commit"
 	StepPush     = "push"
+	StepCopy     = "copy"
 	StepExpire   = "expire"
 	StepEvict    = "evict"
 	StepGC       = "gc"
@@ -67,6 +69,7 @@ type Options struct {
 	Prepare func(ctx context.Context, o *Options) error
 
 	Remote     string        // its name or URL; default: that of the upstream, or the only one
+	CopyTo     string        // the name or URL of a second remote that gets the branch from the first; empty: none
 	Jobs       int           // uploads at once; 0: the default of package transfer
 	Policy     retain.Policy // expire the commits that it does not keep; empty: none
 	LocalLimit int64         // keep about so many bytes here, and the rest only on the remote; 0: no limit
@@ -109,6 +112,7 @@ type Report struct {
 
 // Care has the effects of the steps that follow the push.
 type Care struct {
+	Copied    *mirror.Result       // to the second remote; nil: not copied
 	Expired   *retain.ExpireResult // nil: no policy was applied
 	Collected *collect.Stats       // of the remote; nil: not collected
 	Checked   int64                // bytes that were read back
@@ -183,6 +187,9 @@ func Run(ctx context.Context, r *kist.Repository, o Options) *Report {
 // takeCare runs the steps that follow the push. Remote means that there is a remote, and pushed
 // that it has the backup.
 func (b *run) takeCare(ctx context.Context, remote, pushed bool) {
+	if b.CopyTo != "" {
+		b.runStep(ctx, StepCopy, pushed, b.copyRemote)
+	}
 	if !b.Policy.IsEmpty() {
 		b.runStep(ctx, StepExpire, true, b.expireCommits)
 	}

@@ -16,9 +16,25 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/mirror"
 	"github.com/kist-vcs/kist/remote/pack"
 )
+
+// copyRemote copies the pushed branch, and the records of its commits, from the remote to the second one.
+func (b *run) copyRemote(ctx context.Context) (did bool, err error) {
+	ref, _, err := registry.PushTarget(ctx, b.repo, b.Options.Remote)
+	if err != nil {
+		return false, err
+	}
+	progress, end := b.beginProgress(StepCopy)
+	defer end()
+	b.Copied, err = exchange.CopyRemote(ctx, b.repo, exchange.CopyOptions{
+		From: b.Report.Remote, To: b.CopyTo, Options: mirror.Options{Refs: []string{ref.Name}, Jobs: b.Jobs, Progress: transferred(progress)},
+	})
+	return err == nil && b.Copied.Appended != nil, err
+}
 
 // collectHere merges small volumes and collects garbage here, as far as they are due.
 func (b *run) collectHere(ctx context.Context) (did bool, err error) {

@@ -63,7 +63,7 @@ func compare(t testing.TB, from, to remote.Backend, o mirror.Options) *mirror.Co
 
 type ids = map[string]object.ID
 
-// TestCopy copies a large remote, and then what was added to it. Both may be encrypted, with keys of their own.
+// TestCopy copies a large remote, and then new commits. Both may be encrypted, with keys of their own.
 func TestCopy(t *testing.T) {
 	for _, test := range []struct{ from, to bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("encrypted %t to %t", test.from, test.to), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestGarbage checks that a pack with much garbage does not travel as it is, and that the target gets only what it needs.
+// TestGarbage checks that a pack with much garbage does not travel as it is, and that the target gets only needed objects.
 func TestGarbage(t *testing.T) {
 	a, b := transfertest.NewRemote(t), transfertest.NewRemote(t)
 	p := transfertest.NewPusher(t, a)

@@ -23,6 +23,7 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/keyset"
+	"github.com/kist-vcs/kist/remote/mirror"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -52,6 +53,7 @@ var OwnKinds = []struct {
 	{"alias", ExitFailed},
 	{"ambiguous", ExitFailed},
 	{"exec", ExitFailed},
+	{"different", ExitRemote},
 	{"expression", ExitUsage},
 	{"future", ExitFailed},
 	{"ignored", ExitFailed},
@@ -239,6 +241,9 @@ var Causes = []struct {
 	{matches(rootlog.ErrEncrypted), ExitCredentials, "no-identity", ""},
 	{IsA[*keyset.ModeError], ExitCredentials, "identity", "chmod 600 makes it yours alone"},
 	{IsA[*keyset.IdentityFileError], ExitCredentials, "identity", ""},
+	{matches(exchange.ErrWouldDecrypt), ExitRemote, "would-decrypt", ""},
+	{matches(exchange.ErrSameRemote), ExitRemote, "same-remote", "name two different remotes"},
+	{matches(mirror.ErrNoRef), ExitFailed, "unknown-ref", "'kist ls-remote' lists the branches and tags"},
 	{matches(rootlog.ErrUnsigned), ExitRemote, "unsigned", "'kist verify --signatures --remote NAME' shows who signed each change of the remote"},
 	{IsA[*exchange.CopiesError], ExitRemote, "copies", "nothing was given away"},
 	{matches(remote.ErrNoKey), ExitCredentials, "no-identity", ""},

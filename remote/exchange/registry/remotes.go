@@ -298,8 +298,10 @@ func Rename(ctx context.Context, r *kist.Repository, from, to string) error {
 				errs = append(errs, c.SetAt(to, "branch", branch, "remote"))
 			}
 		}
-		if name, _ := c.Get(kist.KeyBackupRemote); name == from {
-			errs = append(errs, c.SetAt(to, "backup", "remote"))
+		for _, key := range []string{kist.KeyBackupRemote, kist.KeyBackupCopyTo} {
+			if name, _ := c.Get(key); name == from {
+				errs = append(errs, c.SetAt(to, "backup", strings.TrimPrefix(key, kist.KeyBackup)))
+			}
 		}
 		return errors.Join(errs...)
 	})
@@ -448,6 +450,15 @@ func OpenNamedSource(ctx context.Context, r *kist.Repository, name string) (tran
 // matches [rootlog.ErrEmpty] if nothing was pushed to it yet. For the folder of a repository,
 // it matches [transfer.ErrRepository]. The caller closes the remote.
 func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*transfer.Remote, error) {
+	if create {
+		return OpenLike(ctx, r, m, &rootlog.Identity{Repository: r.Config().RepositoryID(), Chunker: r.Config().RemoteChunker()})
+	}
+	return OpenLike(ctx, r, m, nil)
+}
+
+// OpenLike is [Open] that first initializes an empty store as a remote of the same repository as another one, unless
+// like is nil.
+func OpenLike(ctx context.Context, r *kist.Repository, m Remote, like *rootlog.Identity) (*transfer.Remote, error) {
 	if err := refuseRepository(r, m); err != nil {
 		return nil, err
 	}
@@ -460,8 +471,10 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 		return nil, err
 	}
 	opened, err := transfer.Open(ctx, backend, o)
-	if create && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) {
-		opened, err = makeClear(ctx, r, m, backend, o)
+	if like != nil && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) {
+		if err = makeClear(ctx, r, m, backend, like); err == nil {
+			opened, err = transfer.Open(ctx, backend, o)
+		}
 	}
 	if err != nil {
 		backend.Close()
@@ -474,21 +487,23 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 	return opened, nil
 }
 
-// makeClear makes an empty store a remote in clear, and opens it. 'remote add' has checked the store.
-func makeClear(ctx context.Context, r *kist.Repository, m Remote, backend remote.Backend, o transfer.Options) (*transfer.Remote, error) {
+// makeClear makes an empty store a remote in clear, of the same repository as like. 'remote add' has checked the store.
+func makeClear(ctx context.Context, r *kist.Repository, m Remote, backend remote.Backend, like *rootlog.Identity) error {
 	if err := transfer.CheckFit(Dir(r, m.Name)); err != nil {
-		return nil, err
+		return err
 	}
 	if isEncryptionRequired(r.Options()) {
-		return nil, rootlog.ErrNotEncrypted // only 'remote add' makes encrypted remotes
+		return rootlog.ErrNotEncrypted // only 'remote add' makes encrypted remotes
+	}
+	o, err := transferOptions(r, m)
+	if err != nil {
+		return err
 	}
 	if err := findKey(ctx, o.Sign); err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := rootlog.Init(ctx, backend, r.Config().RepositoryID(), r.Config().RemoteChunker(), r.Options().Random); err != nil {
-		return nil, err
-	}
-	return transfer.Open(ctx, backend, o)
+	_, err = rootlog.Init(ctx, backend, like.Repository, like.Chunker, r.Options().Random)
+	return err
 }
 
 // findKey returns a [*rootlog.SignError] if the first root has to be signed, and there is no key for that.

@@ -39,6 +39,7 @@ type backupOptions struct {
 	wait       bool
 	dryRun     bool
 	check      float64 // share of the stored data to read back
+	copyTo     string  // the second remote; empty: none
 	localLimit uint64  // bytes; 0: none
 	maxDeleted float64 // share of the files of a root; 0: the default
 	emptyRoots bool    // the command line permits paths without files
@@ -57,6 +58,8 @@ func NewBackup(env *cli.Env) *cobra.Command {
   commit  commits, if something changed.
   push    sends the current branch to the remote. If nothing is new for 20
           hours, it confirms the branch there, for 'kist check-age'.
+  copy    with --copy-to: copies the branch from the remote to a second one, as
+          'kist remote copy' does. If that fails, the backup is still made.
   evict   with --local-limit: removes content here that the remote has.
   expire  applies the policy of the --keep options, if there are any.
   gc      cleans up here, if that is due (see gc.auto in 'kist help config').
@@ -123,6 +126,7 @@ func (o *backupOptions) register(env *cli.Env, cmd *cobra.Command) {
 	flags.StringVar(&o.host, "host", "", "record `NAME` as the host, instead of this machine's")
 	flags.StringArrayVar(&o.labels, "label", nil, "add the label `NAME` to the commit; may be repeated")
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
+	flags.StringVar(&o.copyTo, "copy-to", "", "copy the backup from the remote to the remote `NAME`, too")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be committed; store, send and run nothing")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.Selection.Register(cmd)
@@ -349,6 +353,11 @@ func (b *backupCommand) backUp(ctx context.Context, args []string) {
 	if remote, err := share.RemoteOrURL(b.env, b.repo, b.remote); err == nil && b.remote != "" {
 		o.Remote = remote // else the push reports the error
 	}
+	if o.CopyTo = b.copyTo; b.copyTo != "" {
+		if remote, err := share.RemoteOrURL(b.env, b.repo, b.copyTo); err == nil {
+			o.CopyTo = remote // else the copy reports the error
+		}
+	}
 	note := work.NoteUnrecorded(b.env, b.repo, false)
 	b.report = backup.Run(ctx, b.repo, o)
 	end()
@@ -359,7 +368,7 @@ func (b *backupCommand) backUp(ctx context.Context, args []string) {
 // showProgress shows the progress of a step.
 func (b *backupCommand) showProgress(step, remote string) (kist.Progress, func()) {
 	title := map[string]string{
-		backup.StepAdd: "adding", backup.StepPush: "pushing", backup.StepExpire: "looking at commits", backup.StepGC: "collecting garbage",
+		backup.StepAdd: "adding", backup.StepPush: "pushing", backup.StepCopy: "copying", backup.StepExpire: "looking at commits", backup.StepGC: "collecting garbage",
 		backup.StepRemoteGC: "collecting garbage of " + remote, backup.StepCheck: strings.TrimSpace("checking " + remote),
 	}[step]
 	p := b.env.Progress(title)

@@ -149,6 +149,8 @@ func (b *backupCommand) effectOf(st backup.Step) string {
 			return "up to date, confirmed for check-age"
 		}
 		return fmt.Sprintf("%s, %s to %s", readable.Plural(uint64(r.Pushed.Objects), "object", "objects"), readable.FormatSize(uint64(r.Pushed.Bytes)), cli.Printable(r.Remote))
+	case backup.StepCopy:
+		return fmt.Sprintf("%s, %s to %s", readable.Plural(uint64(r.Copied.Objects), "object", "objects"), readable.FormatSize(uint64(r.Copied.Bytes)), cli.Printable(remote.Redact(b.copyTo)))
 	case backup.StepExpire:
 		return readable.Plural(uint64(len(r.Expired.Expired)), "commit", "commits") + ", kept " + readable.FormatCount(uint64(len(r.Expired.Kept)))
 	case backup.StepEvict:
@@ -195,7 +197,7 @@ func (b *backupCommand) explainError(err error) error {
 	case errors.Is(err, backup.ErrEmptyStream):
 		return errors.New("standard input is empty: did the command before the pipe fail?")
 	}
-	return collectionFailed(b.report.Remote, err)
+	return copyFailed(collectionFailed(b.report.Remote, err))
 }
 
 // refusedDeletions words the error for more deletions than --max-deleted permits.

@@ -61,7 +61,7 @@ sends them only over TLS.`,
 	}
 	env.Prints(cmd, "for each remote", registry.Remote{})
 	env.InRepository(cmd, runRemoteList)
-	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteShow(env), newRemoteGetURL(env), newRemoteSetURL(env), newRemoteRename(env), newRemotePrune(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env))
+	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteShow(env), newRemoteGetURL(env), newRemoteSetURL(env), newRemoteRename(env), newRemotePrune(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env), newRemoteCopy(env))
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package kist
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // FormatVersion is the version of the repository format that this package
@@ -58,9 +60,16 @@ type Config struct {
 	Remote map[string]RemoteConfig `toml:"remote,omitempty"` // by name
 	Branch map[string]BranchConfig `toml:"branch,omitempty"` // by short name
 	View   map[string]ViewConfig   `toml:"view,omitempty"`   // by name
+	Sparse *SparseConfig           `toml:"sparse,omitempty"`
 
 	values settings    // the whole file, unknown keys included
 	user   *UserConfig // the user's own configuration; may be nil
+	cone   *tree.Cone  // see Cone
+}
+
+// SparseConfig has the folders of a sparse worktree. Only 'kist sparse' sets it.
+type SparseConfig struct {
+	Folders []string `toml:"folders,omitempty"`
 }
 
 // RemoteConfig has the settings of a remote.
@@ -140,14 +149,19 @@ func parseConfig(data []byte) (*Config, error) {
 	if err := c.checkValues(data); err != nil {
 		return nil, err
 	}
+	if err := c.readCone(); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
-// The extensions in "required". A program that does not know one of them refuses the repository. Without that, it would take
-// the folder above a bare repository for its worktree, and the content that is away for missing.
+// The extensions in "required". A program that does not know one of them refuses the repository. Otherwise it would take
+// the folder above a bare repository for its worktree, the content that is away for missing, and the folders that a sparse
+// worktree lacks for deleted.
 const (
-	bareExtension = "bare"
-	lazyExtension = "lazy"
+	bareExtension   = "bare"
+	lazyExtension   = "lazy"
+	sparseExtension = "sparse"
 )
 
 // bare reports whether the repository is bare.
@@ -170,14 +184,44 @@ func IsLazyNow(r *Repository) (bool, error) {
 	return err == nil && c.IsLazy(), err
 }
 
-// unknownExtension returns the first extension in "required" that this program does not know, or "". A repeated one is unknown, too.
+// unknownExtension returns the first extension in "required" that this program does not know, or
+// "". A repeated one is unknown, too, and so is a sparse worktree of a bare repository.
 func (c *Config) unknownExtension() string {
+	known := []string{bareExtension, lazyExtension, sparseExtension}
 	for i, name := range c.Required {
-		if name != bareExtension && name != lazyExtension || slices.Contains(c.Required[:i], name) {
+		if !slices.Contains(known, name) || slices.Contains(c.Required[:i], name) || name == sparseExtension && c.bare() {
 			return name
 		}
 	}
 	return ""
+}
+
+// Cone returns the folders that the worktree has, or nil if it has all.
+func (c *Config) Cone() *tree.Cone { return c.cone }
+
+// readCone reads the folders of a sparse worktree. Without the extension they do not count.
+func (c *Config) readCone() (err error) {
+	if !slices.Contains(c.Required, sparseExtension) {
+		return nil
+	}
+	var folders []string
+	if c.Sparse != nil {
+		folders = c.Sparse.Folders
+	}
+	if c.cone, err = tree.NewCone(folders); err != nil {
+		err = fmt.Errorf("sparse.folders: %w", err)
+	}
+	return err
+}
+
+// SetCone makes the worktree one that has only the folders of a cone, or all folders if it
+// is nil. The caller then changes the worktree.
+func (c *Config) SetCone(cone *tree.Cone) error {
+	required := slices.DeleteFunc(slices.Clone(c.Required), func(name string) bool { return name == sparseExtension })
+	if cone == nil {
+		return cmp.Or(c.SetAt(nil, "sparse"), c.SetAt(required, "required"))
+	}
+	return cmp.Or(c.SetAt(cone.Dirs(), "sparse", "folders"), c.SetAt(append(required, sparseExtension), "required"))
 }
 
 // params returns the chunker's parameters.

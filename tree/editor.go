@@ -71,6 +71,18 @@ func (e *Editor) Remove(ctx context.Context, path string) error {
 	})
 }
 
+// RemoveOrOffer removes the entry at path. If it is a directory, it is removed only if, after all
+// edits, it is empty.
+func (e *Editor) RemoveOrOffer(ctx context.Context, path string) error {
+	return e.editEntry(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+		if old == nil || old.Type != object.TypeDir {
+			return nil, nil
+		}
+		d.offered = true
+		return old, nil
+	})
+}
+
 // Finish writes the directory and returns it with its totals.
 func (e *Editor) Finish(ctx context.Context) (Info, error) {
 	if err := e.openRoot(ctx); err != nil {

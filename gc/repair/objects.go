@@ -218,7 +218,8 @@ func (w *wantedObjects) searchFiles(ctx context.Context) error {
 	if err != nil {
 		head, herr := compare.HeadTree(ctx, w.repo)
 		if herr == nil {
-			idx, herr = index.FromTree(ctx, compare.NewKnown(w.repo.Objects()), head)
+			idx = index.New()
+			herr = index.ReadTreeIn(ctx, idx, compare.NewKnown(w.repo.Objects()), head, w.repo.Config().Cone())
 		}
 		if herr != nil {
 			return ctx.Err() // without index and HEAD, no file is known

@@ -26,9 +26,9 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 	}
 
 	head, err := compare.HeadTree(ctx, p.repo)
-	var idx *index.Index
+	idx := index.New()
 	if err == nil {
-		idx, err = index.FromTree(ctx, compare.NewKnown(p.repo.Objects()), head)
+		err = index.ReadTreeIn(ctx, idx, compare.NewKnown(p.repo.Objects()), head, p.repo.Config().Cone())
 	}
 	if err != nil && !p.o.DryRun || !p.isFirstTry(indexFile) { // HEAD must be repaired first
 		return false, ctx.Err()

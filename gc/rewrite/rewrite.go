@@ -398,7 +398,9 @@ func (w *rewriter) publishMoves(ctx context.Context, changes []refs.Change) erro
 		if err != nil {
 			return err
 		}
-		err = index.Update(ctx, w.r.Dir(), func(idx *index.Index) error { return idx.ReadTree(ctx, w.r.Objects(), to) })
+		err = index.Update(ctx, w.r.Dir(), func(idx *index.Index) error {
+			return index.ReadTreeIn(ctx, idx, w.r.Objects(), to, w.r.Config().Cone())
+		})
 		if err != nil {
 			return err
 		}

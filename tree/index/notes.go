@@ -238,10 +238,10 @@ func (p *pathNotes) Intents() (paths []string) {
 }
 
 // Tracks reports whether the index has a path: a file, a folder, a conflict, or a file that is
-// to be added.
+// to be added. All paths in a directory that is left out count.
 func Tracks(idx *Index, path string) bool {
 	_, conflict := idx.Conflict(path)
-	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil || idx.Intended(path)
+	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil || idx.Intended(path) || LeftOutAt(idx, path) != nil
 }
 
 // Intended reports whether path is one of Intents.

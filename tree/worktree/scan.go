@@ -180,6 +180,7 @@ type scanTask struct {
 	above   uint64 // the file system of the folder above
 	matcher *ignore.Matcher
 	ignored bool // the folder or a parent is ignored, and so is every untracked path in it
+	leftOut bool // the folder or a parent is left out, and the index does not have its content
 	out     *scanned
 }
 
@@ -366,4 +367,5 @@ type Found struct {
 	Err        error            // the reason for Unreadable, Nested or Absent; of a folder also a [*LeftXattrsError]
 	Excluded   bool             // Deleted because it is excluded, or below no root; it may exist
 	Vanished   bool             // Deleted because it could not be found after its folder had been listed
+	LeftOut    bool             // it lies in a folder that is left out; the index may have the path all the same
 }

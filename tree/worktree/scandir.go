@@ -115,6 +115,7 @@ func (d *dirScan) openAndList() (err error) {
 func (d *dirScan) reportUnreadable(err error) {
 	d.out.replaces = true
 	switch {
+	case d.leftOut && errors.Is(err, fs.ErrNotExist):
 	case d.path != "" && errors.Is(err, fs.ErrNotExist): // removed since its parent was listed
 		if d.tracked != nil || d.o.Anchors != nil {
 			d.out.self = &Found{Path: d.path, State: Deleted, Dir: true, Vanished: true}
@@ -296,6 +297,9 @@ func (d *dirScan) skipsName(n *scanName) bool {
 // ErrEmptyRoot means that a folder of [Options.Roots] is empty, though files of it are tracked.
 var ErrEmptyRoot = errors.New("empty, though it had files; is its disk mounted?")
 
+// ErrInPlaceOfLeftOut means that a file is in the place of a folder that is left out of the worktree.
+var ErrInPlaceOfLeftOut = errors.New("in the place of a folder that is left out of the worktree")
+
 // The other reasons why a root cannot be read.
 var (
 	errRootMissing = errors.New("configured, but does not exist")
@@ -373,6 +377,10 @@ func (d *dirScan) compareStat(n *scanName, st *fileStat) {
 	case f.Dir:
 		d.compareDir(n, f, st)
 		return
+	case n.sub != nil && n.sub.LeftOut():
+		f.State, f.Err = Unreadable, ErrInPlaceOfLeftOut
+		d.addFound(n.name, f)
+		return
 	case !n.isTracked() && d.o.NoUntracked:
 		return
 	}
@@ -416,7 +424,7 @@ func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 		f.Err = left
 	}
 	switch {
-	case sub != nil && (kid != nil || d.sameDir(sub, &properties)):
+	case sub != nil && (sub.LeftOut() || kid != nil || d.sameDir(sub, &properties)):
 	case sub != nil:
 		f.State = ModeChanged
 	case f.Old != nil:
@@ -435,7 +443,7 @@ func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 	path := d.joinPath(name)
 	item := scanItem{name: path[len(path)-len(name):]}
 	if f.State != 0 && (kid == nil || f.State != Ignored) {
-		f.Path = path
+		f.Path, f.LeftOut = path, d.leftOut
 		item.found = d.copyFound(f)
 	}
 	item.below = d.belowDir(n, path)
@@ -471,8 +479,12 @@ func (d *dirScan) belowDir(n *scanName, path string) *scanned {
 	}
 
 	below := new(scanned)
+	tracked, leftOut := n.sub, d.leftOut
+	if tracked != nil && tracked.LeftOut() {
+		tracked, leftOut = nil, true
+	}
 	d.subs = append(d.subs, &scanTask{
-		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, roots: n.roots, isRoot: d.roots != nil && n.roots == nil, above: d.dev,
+		path: path, depth: d.depth + 1, tracked: tracked, leftOut: leftOut, only: n.kid, roots: n.roots, isRoot: d.roots != nil && n.roots == nil, above: d.dev,
 		matcher: d.matcher, ignored: n.ignored, out: below,
 	})
 	return below
@@ -489,7 +501,7 @@ func (d *dirScan) joinPath(name string) string {
 
 // addFound adds the result for a name.
 func (d *dirScan) addFound(name string, f Found) *scanItem {
-	f.Path = d.joinPath(name)
+	f.Path, f.LeftOut = d.joinPath(name), d.leftOut
 	d.out.items = append(d.out.items, scanItem{name: f.Path[len(f.Path)-len(name):], found: d.copyFound(f)})
 	return &d.out.items[len(d.out.items)-1]
 }
@@ -594,6 +606,8 @@ func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
 			}
 			d.missingAt(item.below, tree.Join(path, name), &below)
 		}
+	case n.sub != nil && n.sub.LeftOut():
+		return
 	case n.entry != nil:
 		item.found = d.copyFound(Found{Path: path, State: Deleted, Old: n.entry, Excluded: n.excluded, Vanished: n.vanished})
 	case n.sub != nil:

@@ -110,6 +110,7 @@ var Causes = []struct {
 	{matches(kist.ErrExists), ExitFailed, "exists", ""},
 	{IsA[*stage.GiveUpError], ExitFailed, "only-copy", "nothing was done; try again when the remote answers; if it has lost the content, 'kist verify --repair' stores it here"},
 	{matches(stage.ErrLocalChanges), ExitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
+	{matches(index.ErrLeftOut), ExitFailed, "left-out", "'kist sparse add DIR' brings the folder into the worktree"},
 	{matches(stage.ErrChanged), ExitMoved, "moved", "nothing was done; run the command again"},
 	{matches(commits.ErrNothingToCommit), ExitFailed, "nothing-to-commit", ""},
 	{matches(index.ErrConflict), ExitFailed, "conflicts", HintDecide},

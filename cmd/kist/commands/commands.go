@@ -29,6 +29,7 @@ var All = []cli.Section{
 		{Name: "mv", Build: work.NewMv},
 		{Name: "restore", Build: work.NewRestore},
 		{Name: "rm", Build: work.NewRm},
+		{Name: "sparse", Build: work.NewSparse},
 		{Name: "status", Build: work.NewStatus},
 	}},
 	{ID: "backups", Title: "BACK UP", Commands: []cli.ListedCommand{

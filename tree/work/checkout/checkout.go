@@ -306,7 +306,10 @@ func switchOps(ctx context.Context, objects object.Reader, idx *index.Index, fro
 			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
 			continue
 		}
-		have := stage.Indexed(idx, c.Path)
+		have, err := stage.IndexedIn(ctx, objects, idx, c.Path)
+		if err != nil {
+			return nil, nil, nil, err
+		}
 		switch {
 		case stage.SameEntry(have, c.Old):
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})

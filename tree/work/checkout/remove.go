@@ -48,6 +48,9 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 		}
 	}
 
+	if err := checkWhole(idx, o.Paths); err != nil {
+		return nil, err
+	}
 	for _, p := range o.Paths {
 		dir := idx.Dir(p)
 		conflict, inConflict := idx.Conflict(p)
@@ -198,6 +201,26 @@ func (o *RemoveOptions) findChanged(idx *index.Index, found []worktree.Found) (c
 	return changed, obstacles
 }
 
+// checkWhole returns a [*index.LeftOutError] if a folder is left out of the worktree at a path, or
+// above or below it.
+func checkWhole(idx *index.Index, paths []string) error {
+	for _, path := range paths {
+		if err := stage.CheckPaths(idx, path); err != nil {
+			return err
+		}
+		dir := idx.Dir(path)
+		if dir == nil || !index.HasLeftOut(idx) {
+			continue
+		}
+		for below, d := range dir.Walk() {
+			if d.LeftOut() {
+				return &index.LeftOutError{Path: path, Dir: below}
+			}
+		}
+	}
+	return nil
+}
+
 // MoveOptions configure [Move].
 type MoveOptions struct {
 	Sources     []string
@@ -270,6 +293,9 @@ func holdsFiles(idx *index.Index, path string) bool {
 // checkMove returns an error if m is impossible, by itself or after others.
 func checkMove(r *kist.Repository, idx *index.Index, m Moved, others []Moved) error {
 	dir := path.Dir(m.To)
+	if err := stage.CheckPaths(idx, m.From, m.To); err != nil {
+		return err
+	}
 	switch {
 	case m.From == "":
 		return errors.New("the root of the worktree cannot be moved")

@@ -67,7 +67,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 			tx.NeedUsable(id)
 			tx.EditIndex(nil, func(idx *index.Index) error {
 				known := compare.NewKnown(r.Objects())
-				err := idx.ReadTree(ctx, known, to)
+				err := index.ReadTreeIn(ctx, idx, known, to, r.Config().Cone())
 				if err == nil {
 					lost, err = known.LostIn(ctx, compare.Side{Tree: to, Commit: id, Objects: r.Objects()})
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -49,6 +50,11 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	}
 	if err := checkPaths(ctx, idx, source, o); err != nil {
 		return 0, err
+	}
+	if o.Worktree {
+		if err := stage.CheckPaths(idx, o.Paths...); err != nil {
+			return 0, err
+		}
 	}
 	if !o.Worktree {
 		return restoreIndex(ctx, r, idx, source, o)
@@ -100,7 +106,11 @@ func checkPaths(ctx context.Context, idx *index.Index, source compare.Side, o Re
 		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
 			return err
 		}
-		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) && !(o.Staged && idx.Intended(path)) {
+		staged, err := stage.IndexedIn(ctx, source.Objects, idx, path)
+		if err != nil {
+			return err
+		}
+		if o.Overlay || staged == nil && !conflictsBelow(idx, path) && !(o.Staged && idx.Intended(path)) {
 			return fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
 		}
 	}
@@ -223,39 +233,14 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 		return 0, err
 	}
 
-	return len(changes), r.Publish(ctx, func(tx *kist.Tx) {
-		tx.NeedUsable(source.Commit)
-		tx.EditIndex(idx, func(idx *index.Index) error {
-			if err := StageChanges(idx, changes, o.Overlay); err != nil {
-				return err
-			}
-			return cmp.Or(compare.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
-		})
+	if o.Overlay {
+		changes = slices.DeleteFunc(changes, func(c tree.Change) bool { return c.New == nil })
+	}
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
+	tx.NeedUsable(source.Commit)
+	err = stage.NoteChanges(ctx, tx, idx, changes, func(idx *index.Index) error {
+		return cmp.Or(compare.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
 	})
-}
-
-// StageChanges stages the new entries of changes, without stat data. If keep is set, it
-// removes no path.
-func StageChanges(idx *index.Index, changes []tree.Change, keep bool) error {
-	for _, c := range changes {
-		if err := setEntry(idx, c.Path, c.New, keep); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setEntry stages e at path without stat data. A nil entry removes the path,
-// unless keep is set.
-func setEntry(idx *index.Index, path string, e *object.Entry, keep bool) error {
-	switch {
-	case e == nil && keep:
-		return nil
-	case e == nil:
-		idx.Remove(path)
-		return nil
-	case e.Type == object.TypeDir:
-		return idx.SetDir(path, *e)
-	}
-	return idx.Set(path, index.NewEntry(*e, index.Stat{}))
+	return len(changes), cmp.Or(err, tx.Publish(ctx))
 }

@@ -1,6 +1,7 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -31,14 +32,15 @@ func Undo(ctx context.Context, r *kist.Repository, s Tips) error {
 	if err != nil {
 		return err
 	}
-	obstacles, err := r.Worktree().Check(ctx, done, ops)
+	obstacles, err := r.Worktree().Check(ctx, done, stage.NewLeftOut(idx, r.Config().Cone()).TakeOps(ops))
 	if err != nil {
 		return err
 	}
 
 	var staged []worktree.Op // the user changed the file, but not what the switch staged
 	ops = slices.DeleteFunc(ops, func(op worktree.Op) bool {
-		have := stage.Indexed(idx, op.Path)
+		have, readErr := stage.IndexedIn(ctx, r.Objects(), idx, op.Path)
+		err = cmp.Or(err, readErr)
 		ours := stage.SameEntry(have, stage.Indexed(done, op.Path))
 		if !ours && !stage.SameEntry(have, op.New) {
 			return true
@@ -51,6 +53,9 @@ func Undo(ctx context.Context, r *kist.Repository, s Tips) error {
 		}
 		return changed
 	})
+	if err != nil {
+		return err
+	}
 	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, GiveUp: true, Lost: lost}
 	o.Edit = func(idx *index.Index) error { return unstage(idx, staged) }
 	if !s.From.Commit.IsZero() {

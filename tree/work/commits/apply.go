@@ -72,6 +72,19 @@ func (a *applied) findObstacles() []stage.Obstacle {
 	return a.blocks
 }
 
+// paths returns the paths of the untracked files.
+func (a *applied) paths() (paths []string) {
+	if a == nil {
+		return nil
+	}
+	for _, op := range a.ops {
+		if !tree.IsDir(op.New) {
+			paths = append(paths, op.Path)
+		}
+	}
+	return paths
+}
+
 func (a *applied) stagedChanges() []tree.Change {
 	if a == nil {
 		return nil

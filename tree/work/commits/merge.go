@@ -316,21 +316,28 @@ func mergeTrees(ctx context.Context, tx *kist.Tx, m *threeWay) ([]tree.Conflict,
 	}
 
 	marks := conflictMarks(merged.Conflicts)
+	var unstaged *applied
+	if m.apply != nil {
+		if unstaged, err = m.apply.finishMerge(ctx, rw, m.ours, merged); err != nil {
+			return nil, err
+		}
+	}
+	opening, err := stage.OpenAbove(ctx, rw, idx, append(markedPaths(marks), unstaged.paths()...))
+	if err != nil {
+		return nil, err
+	}
 	var ops []worktree.Op
 	for _, c := range merged.Changes {
 		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
 	}
+	ops = append(ops, opening.Ops(idx, ops)...)
 	checked := append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...)
 
-	var unstaged *applied
 	names := func(tx *kist.Tx) { operation.SetState(tx, m.state) }
 	if m.squash {
 		names = func(tx *kist.Tx) { operation.SetSquashed(tx, m.state.Message) }
 	}
 	if m.apply != nil {
-		if unstaged, err = m.apply.finishMerge(ctx, rw, m.ours, merged); err != nil {
-			return nil, err
-		}
 		ops, checked, names = append(ops, unstaged.ops...), append(checked, unstaged.ops...), m.apply.Names
 	}
 
@@ -350,9 +357,11 @@ func mergeTrees(ctx context.Context, tx *kist.Tx, m *threeWay) ([]tree.Conflict,
 					return err
 				}
 			}
-			return checkout.StageChanges(idx, unstaged.stagedChanges(), false)
+			return nil
 		},
-		Names: names,
+		Staged:  unstaged.stagedChanges(),
+		Opening: opening,
+		Names:   names,
 	})
 
 	m.stats = tx.Stats()
@@ -379,13 +388,20 @@ func marked(idx *index.Index, ops []worktree.Op, marks []index.Conflict) []workt
 	return same
 }
 
+// markedPaths returns the paths of marks.
+func markedPaths(marks []index.Conflict) []string {
+	paths := make([]string, len(marks))
+	for i, mark := range marks {
+		paths[i] = mark.Path
+	}
+	return paths
+}
+
 // ConflictPaths returns the paths that the user must decide on, as status
 // lists them: the paths of conflicts, and those of versions put aside.
 func ConflictPaths(conflicts []tree.Conflict) []string {
 	var paths []string
-	for _, mark := range conflictMarks(conflicts) {
-		paths = append(paths, mark.Path)
-	}
+	paths = append(paths, markedPaths(conflictMarks(conflicts))...)
 
 	slices.SortFunc(paths, tree.ComparePaths)
 	return slices.Compact(paths)

@@ -31,7 +31,9 @@ type ApplyOptions struct {
 	Unchanged []worktree.Refreshed         // files whose content is still the staged one
 	Needs     []object.ID                  // commits that the operations come from; they must be usable at the end
 	Lost      []compare.LostFolder         // lost folders of these commits
+	Staged    []tree.Change                // further changes of the index, after the operations
 	Edit      func(idx *index.Index) error // further changes of the index; may be nil
+	Opening   *Opening                     // folders that idx has open, unlike the stored index; may be nil
 	Names     func(tx *kist.Tx)            // notes changes of names, to publish after the index; may be nil
 }
 
@@ -55,13 +57,22 @@ const (
 // A lent file that ops remove or replace is a [*GiveUpError], and nothing is changed, if no remote keeps its content, or if one cannot be
 // asked. With o.GiveUp, ApplyOps does not ask.
 func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o ApplyOptions) error {
-	if len(ops)+len(o.Unchanged)+len(o.Lost) == 0 && o.Edit == nil && o.Names == nil {
+	if len(ops)+len(o.Unchanged)+len(o.Lost)+len(o.Staged) == 0 && o.Edit == nil && o.Names == nil {
 		return nil
 	}
 
 	source := r.Contents()
 	if o.Tx != nil {
 		source = r.Unpurged(o.Tx)
+	}
+	tx := o.Tx
+	if tx == nil {
+		tx = r.Begin(volume.SessionOptions{})
+		defer tx.Close()
+	}
+	ops, folders, err := o.takeLeftOut(ctx, tx, idx, ops)
+	if err != nil {
+		return err
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
@@ -93,13 +104,16 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	// Stage the written paths even if the operation was interrupted.
-	tx := o.Tx
-	if tx == nil {
-		tx = r.Begin(volume.SessionOptions{})
-		defer tx.Close()
-	}
 	tx.NeedUsable(o.Needs...)
-	tx.EditIndex(nil, func(idx *index.Index) error { return o.stageOps(idx, applied, done) })
+	tx.EditIndex(nil, func(idx *index.Index) error {
+		if !done {
+			return o.stageOps(idx, applied, done)
+		}
+		if err := o.Opening.apply(ctx, r.Objects(), idx); err != nil {
+			return err
+		}
+		return o.stageAllOf(idx, applied, folders)
+	})
 	if done && o.Names != nil {
 		o.Names(tx)
 	}
@@ -107,6 +121,35 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	recordLent(context.WithoutCancel(ctx), r, written, false)
 
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
+}
+
+// takeLeftOut returns the operations without those in folders that are left out, and the new states of
+// these folders. Their trees are stored.
+func (o *ApplyOptions) takeLeftOut(ctx context.Context, tx *kist.Tx, idx *index.Index, ops []worktree.Op) ([]worktree.Op, []LeftOutFolder, error) {
+	l := NewLeftOut(idx, tx.Repository().Config().Cone())
+	ops = l.TakeOps(ops)
+	o.Staged = l.TakeChanges(o.Staged)
+	if o.Stage != stageAll { // the index does not change
+		return ops, nil, nil
+	}
+	folders, err := l.Folders(ctx, tx.Repository().Unpurged(tx))
+	return ops, folders, err
+}
+
+// stageAllOf makes all changes of the index after the operations.
+func (o *ApplyOptions) stageAllOf(idx *index.Index, applied []worktree.Applied, folders []LeftOutFolder) error {
+	if err := stageLeftOut(idx, folders, true); err != nil {
+		return err
+	}
+	return cmp.Or(o.stageOps(idx, applied, true), stageLeftOut(idx, folders, false), StageChanges(idx, o.Staged), o.editIndex(idx))
+}
+
+// editIndex makes the further changes of the index.
+func (o *ApplyOptions) editIndex(idx *index.Index) error {
+	if o.Edit == nil {
+		return nil
+	}
+	return o.Edit(idx)
 }
 
 // stageOps changes the index after the operations. done is false if they were
@@ -121,10 +164,7 @@ func (o *ApplyOptions) stageOps(idx *index.Index, applied []worktree.Applied, do
 			return err
 		}
 	}
-	if o.Edit == nil || !done {
-		return nil
-	}
-	return o.Edit(idx)
+	return nil
 }
 
 // IsPartial reports whether err means that some paths could not be written and
@@ -267,6 +307,7 @@ func noteUnchanged(idx *index.Index, unchanged []worktree.Refreshed) {
 // CheckOps makes sure that ops destroy nothing that exists only in the
 // worktree. Its error lists all obstacles, including those in known.
 func CheckOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, known []Obstacle) error {
+	ops = NewLeftOut(idx, r.Config().Cone()).TakeOps(ops)
 	found, err := r.Worktree().Check(ctx, idx, ops)
 	if err != nil {
 		return err

@@ -14,6 +14,9 @@ import (
 
 // addIntents notes untracked files as to be added. It is Add with [AddOptions.Intent].
 func addIntents(ctx context.Context, tx *kist.Tx, idx *index.Index, o AddOptions) (*AddResult, error) {
+	if err := CheckPaths(idx, o.Paths...); err != nil {
+		return nil, err
+	}
 	found, err := tx.Repository().Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude})
 	if err != nil {
 		return nil, err
@@ -23,6 +26,10 @@ func addIntents(ctx context.Context, tx *kist.Tx, idx *index.Index, o AddOptions
 		switch {
 		case f.State == worktree.Absent:
 			return nil, fmt.Errorf("path %q: %w", f.Path, kist.ErrNoMatch)
+		case f.LeftOut && f.State == worktree.Untracked:
+			if !f.Dir {
+				result.Skipped = append(result.Skipped, object.Skipped{Path: f.Path, Reason: index.ErrLeftOut.Error()})
+			}
 		case f.State == worktree.Ignored:
 			result.Ignored = append(result.Ignored, f.Path)
 		case f.State == worktree.Special, f.State == worktree.Nested:

@@ -104,6 +104,9 @@ type Prepared struct {
 // Prepare scans the worktree, stores the changed files, and returns the edits of idx that
 // follow. Errors are as for [Add].
 func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter, idx *index.Index, o AddOptions) (*Prepared, error) {
+	if err := CheckPaths(idx, o.Paths...); err != nil {
+		return nil, err
+	}
 	s, err := newStager(r, objects, idx, o.Progress)
 	if err != nil {
 		return nil, err
@@ -266,6 +269,12 @@ func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits,
 	var total kist.Amount
 	for i, f := range found {
 		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
+		if f.LeftOut && f.State == worktree.Untracked {
+			if !f.Dir {
+				list = append(list, edit{path: f.Path, state: worktree.Unreadable, reason: index.ErrLeftOut.Error()})
+			}
+			continue
+		}
 		e.isImplied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && impliesFolder(f.Path, found[i+1:])
 		switch f.State {
 		case worktree.Absent:

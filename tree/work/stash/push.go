@@ -146,6 +146,9 @@ func (p *pusher) storeTrees(ctx context.Context) error {
 	}
 	var unread []stage.Obstacle
 	for _, s := range files.Result.Skipped {
+		if s.Reason == index.ErrLeftOut.Error() {
+			continue // as an ignored file
+		}
 		unread = append(unread, stage.Obstacle{Path: s.Path, Reason: s.Reason})
 	}
 	if !p.Untracked { // files that 'add -N' noted, or in the place of a tracked file
@@ -326,6 +329,7 @@ func (p *pusher) planUndo(ctx context.Context, worktreeAfter, staged object.ID) 
 			edits = append(edits, c)
 		}
 	}
+	edits, p.undo.Staged = stage.SplitChanges(p.idx, p.repo.Config().Cone(), edits)
 	p.undo.Edit = func(idx *index.Index) error { return p.stageUndone(idx, edits) }
 	return nil
 }
@@ -339,7 +343,7 @@ func (p *pusher) stageUndone(idx *index.Index, edits []tree.Change) error {
 		case p.idx.Entry(c.Path) != nil && stage.SameEntry(stage.Indexed(p.idx, c.Path), c.New):
 			err = idx.Set(c.Path, *p.idx.Entry(c.Path))
 		default:
-			err = checkout.StageChanges(idx, []tree.Change{c}, false)
+			err = stage.StageChanges(idx, []tree.Change{c})
 		}
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,7 +67,8 @@ func TestSSHHowto(t *testing.T) {
 func (p *place) mainJob() {
 	p.Helper()
 	for _, encrypted := range []bool{false, true} {
-		s := p.folder()
+		s, home := p.folder(), tempDir(p) // with the identity
+		s.env = append(slices.Clip(p.env), "HOME="+home)
 		s.kist("init", "--chunk-size", "64KiB")
 		s.write(map[string]string{"text": "first", "d/large": noise(objecttest.Rand(3), 3<<20)})
 		s.commit("first")
@@ -78,9 +80,7 @@ func (p *place) mainJob() {
 		s.kist("push", "-u", "origin", "main")
 
 		clone := p.folder()
-		if encrypted { // the clone has the same identity
-			clone.env = append(clone.env[:len(clone.env):len(clone.env)], "HOME="+s.dir)
-		}
+		clone.env = s.env
 		clone.kist("clone", s.remoteURL(), ".")
 		clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"flag"
@@ -61,9 +63,14 @@ func (s *shell) memoryOfReaders(name string) map[string]int64 {
 	memory := map[string]int64{}
 	run := func(what string, in *shell, args ...string) {
 		s.Helper()
-		o := in.runProcess(args...)
-		if memory[what] = o.memory; o.status != 0 || o.memory == 0 {
-			s.Fatalf("want success, and its memory: %v", o)
+		var stdout, stderr bytes.Buffer
+		cmd := in.command(context.Background(), args...) // without a limit of time
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			s.Fatalf("%v: %v", err, outcomeOf(cmd, args, &stdout, &stderr))
+		}
+		if memory[what] = readPeak(cmd); memory[what] == 0 {
+			s.Fatalf("kist %q did not note its memory", args)
 		}
 	}
 	url := s.path("../remote")

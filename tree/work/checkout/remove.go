@@ -33,7 +33,7 @@ var ErrIsDirectory = errors.New("is a directory")
 // changes is a [*stage.LocalChangesError], unless o.Force is set or another
 // copy of the content remains.
 func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string, error) {
-	idx, err := r.Index()
+	idx, err := wholeIndex(r, o.Paths)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +48,6 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 		}
 	}
 
-	if err := checkWhole(idx, o.Paths); err != nil {
-		return nil, err
-	}
 	for _, p := range o.Paths {
 		dir := idx.Dir(p)
 		conflict, inConflict := idx.Conflict(p)
@@ -199,6 +196,15 @@ func (o *RemoveOptions) findChanged(idx *index.Index, found []worktree.Found) (c
 	}
 
 	return changed, obstacles
+}
+
+// wholeIndex returns the index after checkWhole.
+func wholeIndex(r *kist.Repository, paths []string) (*index.Index, error) {
+	idx, err := r.Index()
+	if err == nil {
+		err = checkWhole(idx, paths)
+	}
+	return idx, err
 }
 
 // checkWhole returns a [*index.LeftOutError] if a folder is left out of the worktree at a path, or

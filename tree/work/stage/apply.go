@@ -57,7 +57,7 @@ const (
 // A lent file that ops remove or replace is a [*GiveUpError], and nothing is changed, if no remote keeps its content, or if one cannot be
 // asked. With o.GiveUp, ApplyOps does not ask.
 func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o ApplyOptions) error {
-	if len(ops)+len(o.Unchanged)+len(o.Lost)+len(o.Staged) == 0 && o.Edit == nil && o.Names == nil {
+	if len(ops) == 0 && o.isEmpty() {
 		return nil
 	}
 
@@ -121,6 +121,11 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	recordLent(context.WithoutCancel(ctx), r, written, false)
 
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
+}
+
+// isEmpty reports whether there is nothing to do beside operations.
+func (o *ApplyOptions) isEmpty() bool {
+	return len(o.Unchanged)+len(o.Lost)+len(o.Staged) == 0 && o.Edit == nil && o.Names == nil
 }
 
 // takeLeftOut returns the operations without those in folders that are left out, and the new states of

@@ -61,14 +61,12 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		return nil
 	}
 
-	source := r.Contents()
-	if o.Tx != nil {
-		source = r.Unpurged(o.Tx)
-	}
-	tx := o.Tx
+	source, tx := r.Contents(), o.Tx
 	if tx == nil {
 		tx = r.Begin(volume.SessionOptions{})
 		defer tx.Close()
+	} else {
+		source = r.Unpurged(tx)
 	}
 	ops, folders, err := o.takeLeftOut(ctx, tx, idx, ops)
 	if err != nil {
@@ -76,10 +74,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
-	if err := reachContent(ctx, r, todo); err != nil {
-		return err
-	}
-	onlyAway, err := giveUpLent(ctx, r, todo, o.GiveUp)
+	onlyAway, err := askRemotes(ctx, r, todo, o.GiveUp)
 	if err != nil {
 		return err
 	}
@@ -121,6 +116,15 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	recordLent(context.WithoutCancel(ctx), r, written, false)
 
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
+}
+
+// askRemotes makes sure that remotes have the content that operations write, and keep that of the lent files which they remove. It
+// returns the bytes of these files, see [giveUpLent].
+func askRemotes(ctx context.Context, r *kist.Repository, ops []worktree.Op, giveUp bool) (int64, error) {
+	if err := reachContent(ctx, r, ops); err != nil {
+		return 0, err
+	}
+	return giveUpLent(ctx, r, ops, giveUp)
 }
 
 // isEmpty reports whether there is nothing to do beside operations.

@@ -174,7 +174,7 @@ func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 		return nil
 	}
 
-	_, stored, err := p.local.StoredSize(ctx, key)
+	stored, err := p.storedSize(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -191,6 +191,17 @@ func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 		return p.send(batch)
 	}
 	return nil
+}
+
+// storedSize returns the size of an object's stored value. An object that is away is fetched from another remote, and counts as
+// large as it is.
+func (p *planner) storedSize(ctx context.Context, key object.Key) (int64, error) {
+	_, stored, err := p.local.StoredSize(ctx, key)
+	if !object.IsAway(err) {
+		return stored, err
+	}
+	data, err := p.local.Get(ctx, key)
+	return int64(len(data)), err
 }
 
 // isLost reports whether the loss of an object was accepted here, and the remote
@@ -259,18 +270,49 @@ func (p *planner) isKept(ctx context.Context, key object.Key) (bool, error) {
 	return p.away.IsAway(ctx, key)
 }
 
+// awayBatch is the number of chunks that a plan fetches together from another remote.
+const awayBatch = 64
+
 // takeChunks implements [ends].
 func (p *planner) takeChunks(ctx context.Context, keys []object.Key) error {
-	for _, key := range keys {
-		kept, err := p.isKept(ctx, key)
-		if err == nil && !kept {
-			err = p.addNeeded(ctx, key)
+	for batch := range slices.Chunk(keys, awayBatch) {
+		var needed []object.Key
+		for _, key := range batch {
+			kept, err := p.isKept(ctx, key)
+			if err != nil {
+				return err
+			}
+			if !kept {
+				needed = append(needed, key)
+			}
 		}
-		if err != nil {
+		if err := p.prefetch(ctx, needed); err != nil {
 			return err
+		}
+		for _, key := range needed {
+			if err := p.addNeeded(ctx, key); err != nil {
+				return err
+			}
 		}
 	}
 	return ctx.Err()
+}
+
+// prefetch brings the chunks here together that are away, and that live(S) lacks.
+func (p *planner) prefetch(ctx context.Context, chunks []object.Key) error {
+	if !object.HasFarNodes(p.local) {
+		return nil
+	}
+	var absent []object.Key
+	for _, key := range chunks {
+		if _, there, err := p.snap.Find(key); err != nil {
+			return err
+		} else if !there {
+			absent = append(absent, key)
+		}
+	}
+	object.Prefetch(ctx, p.local, absent)
+	return nil
 }
 
 // certainNode implements [ends].

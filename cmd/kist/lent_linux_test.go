@@ -107,6 +107,7 @@ func TestLent(t *testing.T) {
 	s.kist("remote", "add", "second", s.path("../second"))
 	s.kist("push", "second", "main", "side")
 	s.kist("verify", "--remote", "second", "--read-data")
+	s.kist("evict") // what no file lent was fetched for the push, and stayed
 	s.wantLent()
 	s.verify()
 }

@@ -37,6 +37,7 @@ var logReaders = []logReader{
 	{name: "mount", args: []string{"mount", "--remote", "origin", "../outside"}},
 	{name: "pull", args: []string{"pull", "origin", "theirs"}},
 	{name: "push", args: []string{"push", "origin", "main"}},
+	{name: "remote copy", args: []string{"remote", "copy", "origin", "../copied"}},
 	{name: "remote gc", args: []string{"remote", "gc", "origin"}},
 	{name: "remote log", exempt: "shows the changes, and remembers none"},
 	{name: "remote prune", args: []string{"remote", "prune", "origin"}},

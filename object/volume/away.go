@@ -56,7 +56,7 @@ func checkFetched(key object.Key, data []byte) error {
 // isFar reports whether an object is neither here nor fetched, but may be away or is evicted.
 func isFar(s *Store, key object.Key) bool {
 	v, _, away, err := findCopy(s, key)
-	return err == nil && (away || v == nil && mayBeAway(s, key)) && s.fetched.find(key) == nil && !hasLent(s, key)
+	return err == nil && (away || v == nil && mayBeAway(s, key)) && s.fetched.find(key) == nil && !HasLent(s, key)
 }
 
 // Here reads the objects that a store has in its volumes or has fetched, and fetches nothing that may be away: the error for such an

@@ -78,8 +78,8 @@ func getLent(s *Store, key object.Key) []byte {
 	return lent.GetLent(key)
 }
 
-// hasLent reports whether getLent probably finds an object.
-func hasLent(s *Store, key object.Key) bool {
+// HasLent reports whether getLent probably finds an object.
+func HasLent(s *Store, key object.Key) bool {
 	lent, ok := s.Elsewhere.(LentReader)
 	return ok && lent.HasLent(key)
 }

@@ -19,6 +19,7 @@ import (
 // Where says where content is. Sizes are bytes of content that is not compressed; equal content counts once.
 type Where struct {
 	Here, Away int64
+	Lent       int64         // the part of Away that files of the worktree have, too
 	Remotes    []WhereRemote // in the order of the configuration
 }
 
@@ -141,6 +142,9 @@ func (w *whereFinder) addChunks(ctx context.Context) error {
 				continue
 			}
 			w.Away += int64(rec.Raw)
+			if volume.HasLent(w.repo.Objects(), rec.Key) {
+				w.Lent += int64(rec.Raw)
+			}
 			w.sizes[rec.Key] = int64(rec.Raw)
 			if len(w.sizes) == whereBatch {
 				if err := w.lookUp(ctx); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // WordsFor returns text, which repeats err, with err in the user's words. With
@@ -36,11 +37,14 @@ func inWords(err error) string {
 	var remoteError *remote.Error
 	var busy *disk.BusyError
 	var moved *refs.MovedError
+	var lastCopy *stage.GiveUpError
 	var away *object.AwayError
 	var budget *object.BudgetError
 	switch {
 	case errors.As(err, &unknown):
 		return "the connection failed, and it is not known whether the remote changed: " + inWords(unknown.Err)
+	case errors.As(err, &lastCopy):
+		return lastCopyWords(lastCopy)
 	case errors.As(err, &budget):
 		return fmt.Sprintf("this needs more than %s of content that is only on a remote", readable.FormatSize(uint64(budget.Limit)))
 	case errors.As(err, &away):
@@ -60,6 +64,15 @@ func inWords(err error) string {
 		return fmt.Sprintf("no permission to change the repository %s", QuotePath(dir))
 	}
 	return fileWords(err)
+}
+
+// lastCopyWords returns the words for a file that must not go, because no remote is known to have its content.
+func lastCopyWords(e *stage.GiveUpError) string {
+	path, size := QuotePath(e.Path), readable.FormatSize(uint64(e.Bytes))
+	if e.Err == nil {
+		return fmt.Sprintf("%s has the only copy: no remote keeps %s of its content", path, size)
+	}
+	return fmt.Sprintf("%s has the only copy here of %s of content, and the remote cannot be asked whether it keeps that", path, size)
 }
 
 // awayWords returns the words for content that cannot be fetched.

@@ -35,7 +35,7 @@ A URL is one of
   /media/backup/photos             a folder, on a disk or a network file system
   USER@HOST:PATH                   a folder on a server with SSH; PATH starts in
                                    the home folder there, or is absolute
-  ssh://USER@HOST:PORT/PATH        the same with an absolute path; /~/PATH starts
+  ssh://USER@HOST:PORT/PATH        the same; PATH is absolute, or /~/ begins one
                                    in the home folder
   s3://BUCKET/PREFIX               S3, or a compatible store; then with
                                    ?endpoint=https://HOST, and &region=NAME

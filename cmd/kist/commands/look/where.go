@@ -15,6 +15,7 @@ import (
 type whereJSON struct {
 	Here    int64             `json:"bytes_here" doc:"the bytes of content that this repository has"`
 	Away    int64             `json:"bytes_away" doc:"the bytes of content that was given away"`
+	Lent    int64             `json:"bytes_lent" doc:"the part of bytes_away that unchanged files of the worktree have"`
 	Remotes []whereRemoteJSON `json:"remotes" doc:"the remotes, if content is away anywhere"`
 }
 
@@ -49,6 +50,9 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 	}
 	o.printSize(env, uint64(where.Here), "here")
 	o.printSize(env, uint64(where.Away), "away")
+	if where.Lent > 0 {
+		o.printSize(env, uint64(where.Lent), "away, and lent by files of the worktree")
+	}
 	for _, at := range where.Remotes {
 		name := cli.Printable(at.Name)
 		switch {
@@ -68,7 +72,7 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 
 // newWhereJSON returns the form of where.
 func newWhereJSON(env *cli.Env, where *exchange.Where) whereJSON {
-	v := whereJSON{Here: where.Here, Away: where.Away, Remotes: []whereRemoteJSON{}}
+	v := whereJSON{Here: where.Here, Away: where.Away, Lent: where.Lent, Remotes: []whereRemoteJSON{}}
 	for _, at := range where.Remotes {
 		out := whereRemoteJSON{Name: at.Name, Promises: at.Promises, Kept: at.Kept}
 		if !at.Checked.IsZero() {

@@ -109,9 +109,10 @@ func newSparseSet(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set DIR...",
 		Short: "choose the folders of the worktree",
-		Long: `Writes the folders DIR, and removes all others from the worktree. Neither commits
-nor the index lose anything. With the same DIRs as before, it leaves out folders
-that a conflict brought into the worktree, and completes a stopped command.
+		Long: `Writes the folders DIR, and removes all others from the worktree. Neither
+commits nor the index lose anything. With the same DIRs as before, it leaves out
+folders that a conflict brought into the worktree, and completes a stopped
+command.
 
 Files that only you have stay. A folder with changes or conflicts stays in the
 worktree, and the exit status is 3. Untracked and ignored files stay where they

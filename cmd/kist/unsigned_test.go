@@ -17,6 +17,8 @@ type logReader struct {
 	name string // as in "remote gc"
 	args []string
 
+	first []string // a command that has to run before; may be nil
+
 	// exempt says why the command does not refuse the remote of [newVictim], if its last change is not signed.
 	exempt string
 }
@@ -37,7 +39,7 @@ var logReaders = []logReader{
 	{name: "mount", args: []string{"mount", "--remote", "origin", "../outside"}},
 	{name: "pull", args: []string{"pull", "origin", "theirs"}},
 	{name: "push", args: []string{"push", "origin", "main"}},
-	{name: "remote copy", args: []string{"remote", "copy", "origin", "../copied"}},
+	{name: "remote copy", first: []string{"remote", "add", "other", "../other-remote"}, args: []string{"remote", "copy", "origin", "other"}},
 	{name: "remote gc", args: []string{"remote", "gc", "origin"}},
 	{name: "remote log", exempt: "shows the changes, and remembers none"},
 	{name: "remote prune", args: []string{"remote", "prune", "origin"}},
@@ -62,6 +64,9 @@ func TestUnsignedRemote(t *testing.T) {
 			signers := v.path("../signers")
 			if err := os.WriteFile(signers, []byte("# nobody\n"), 0o600); err != nil {
 				t.Fatal(err)
+			}
+			if c.first != nil {
+				v.kist(c.first...)
 			}
 			before := v.in("..").readFiles("remote")
 			args := append([]string{"-c", "sign.allowed-signers=" + signers, "-c", "remote.origin.require-signed=true", "--json"}, c.args...)

@@ -49,7 +49,7 @@ remote; and so do damaged volumes, and volumes that another command is writing.
 --copies 2 demands two different remotes (local.copies).
 
 With local.limit, a push gives content away until about SIZE is left here, the
-oldest first, and so does 'kist gc --auto'. 'kist help limit' has more.`,
+oldest first, and so does 'kist gc --auto'.`,
 		Example: `  kist evict
   kist evict -n film
   kist evict --older 30d

@@ -116,7 +116,9 @@ func TestAnswers(t *testing.T) {
 		"busy":                {status(503, "Retry-After", "7"), 0, remote.ErrTemporary, "503"},
 		"redirects for ever":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, 0, nil, "more than 5 times"},
 		"redirects elsewhere": {status(302, "Location", "file:///etc/passwd"), 0, nil, "no web server"},
-		"a folder":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently) }, 0, remote.ErrNotFound, ""},
+		"a folder": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently)
+		}, 0, remote.ErrNotFound, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := plainServer(t, test.handler)

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/work/operation"
 )
 
@@ -243,10 +244,15 @@ func (f *rootFinder) addIndex(context.Context) error {
 	if err != nil {
 		return err
 	}
+	leftOut := map[object.ID]bool{}
+	for _, d := range index.LeftOutDirs(idx) {
+		info, _ := d.Tree() // it always has one
+		leftOut[info.ID] = true
+	}
 	for key := range idx.Roots() {
-		// The index only caches trees, and checks that a tree exists before it
+		// The index only caches the trees of folders that it has, and checks that a tree exists before it
 		// uses it.
-		f.roots = append(f.roots, Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
+		f.roots = append(f.roots, Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree && !leftOut[key.ID]})
 	}
 
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
 )
 
 // HistorySearch searches all of history for contents. It reads each tree node and
@@ -131,9 +132,16 @@ func (w *HistorySearch) findUses(ctx context.Context) error {
 
 	for path, e := range idx.Dir("").All() {
 		entry := e.Object()
-		if c := w.Targets[entry.Content]; c != nil {
-			c.Staged, c.Size = append(c.Staged, path), entry.Size
-		} else if _, err := w.Has(ctx, &entry); err != nil {
+		if err := w.addStaged(ctx, path, &entry); err != nil {
+			return err
+		}
+	}
+	for folder, d := range index.LeftOutDirs(idx) {
+		info, _ := d.Tree() // it always has one
+		err := tree.Walk(ctx, w.r.Objects(), info.ID, func(path string, e object.Entry) error {
+			return w.addStaged(ctx, tree.Join(folder, path), &e)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -145,6 +153,19 @@ func (w *HistorySearch) findUses(ctx context.Context) error {
 	}
 
 	return nil
+}
+
+// addStaged looks for targets in an entry of the index, or in one of a folder that is left out of the worktree.
+func (w *HistorySearch) addStaged(ctx context.Context, path string, e *object.Entry) error {
+	if e.Type == object.TypeDir {
+		return nil
+	}
+	if c := w.Targets[e.Content]; c != nil {
+		c.Staged, c.Size = append(c.Staged, path), e.Size
+		return nil
+	}
+	_, err := w.Has(ctx, e)
+	return err
 }
 
 // heldBy returns the holds in records that block the purge: the held commit,

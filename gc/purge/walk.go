@@ -125,25 +125,8 @@ func (w *HistorySearch) findUses(ctx context.Context) error {
 		}
 	}
 
-	idx, err := w.r.Index()
-	if err != nil {
+	if err := EachStaged(ctx, w.r, func(path string, e *object.Entry) error { return w.addStaged(ctx, path, e) }); err != nil {
 		return err
-	}
-
-	for path, e := range idx.Dir("").All() {
-		entry := e.Object()
-		if err := w.addStaged(ctx, path, &entry); err != nil {
-			return err
-		}
-	}
-	for folder, d := range index.LeftOutDirs(idx) {
-		info, _ := d.Tree() // it always has one
-		err := tree.Walk(ctx, w.r.Objects(), info.ID, func(path string, e object.Entry) error {
-			return w.addStaged(ctx, tree.Join(folder, path), &e)
-		})
-		if err != nil {
-			return err
-		}
 	}
 
 	for _, c := range w.Targets {
@@ -155,11 +138,35 @@ func (w *HistorySearch) findUses(ctx context.Context) error {
 	return nil
 }
 
-// addStaged looks for targets in an entry of the index, or in one of a folder that is left out of the worktree.
-func (w *HistorySearch) addStaged(ctx context.Context, path string, e *object.Entry) error {
-	if e.Type == object.TypeDir {
-		return nil
+// EachStaged calls visit for each file of the index, also in folders that are left out of the worktree. It returns the first error.
+func EachStaged(ctx context.Context, r *kist.Repository, visit func(path string, e *object.Entry) error) error {
+	idx, err := r.Index()
+	if err != nil {
+		return err
 	}
+	for path, e := range idx.All() {
+		entry := e.Object()
+		if err := visit(path, &entry); err != nil {
+			return err
+		}
+	}
+	for folder, d := range index.LeftOutDirs(idx) {
+		info, _ := d.Tree() // it always has one
+		err := tree.Walk(ctx, r.Objects(), info.ID, func(path string, e object.Entry) error {
+			if e.Type == object.TypeDir {
+				return nil
+			}
+			return visit(tree.Join(folder, path), &e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addStaged looks for targets in a file of the index.
+func (w *HistorySearch) addStaged(ctx context.Context, path string, e *object.Entry) error {
 	if c := w.Targets[e.Content]; c != nil {
 		c.Staged, c.Size = append(c.Staged, path), e.Size
 		return nil

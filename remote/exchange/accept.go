@@ -157,19 +157,13 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 		}
 	}
 
-	idx, err := j.r.Index()
-	if err != nil {
-		return err
-	}
-
-	for _, e := range idx.All() {
-		entry := e.Object()
-		if _, err := w.Has(ctx, &entry); err != nil && !object.IsUnreadable(err) {
+	return purge.EachStaged(ctx, j.r, func(_ string, e *object.Entry) error {
+		if _, err := w.Has(ctx, e); err != nil && !object.IsUnreadable(err) {
 			return err
 		}
-		w.EachTarget(&entry, func(key object.Key) { need(key, "the index") })
-	}
-	return nil
+		w.EachTarget(e, func(key object.Key) { need(key, "the index") })
+		return nil
+	})
 }
 
 // localName is a local name of a commit, for people to read.

@@ -105,7 +105,7 @@ func (e *Env) OpenBackend(ctx context.Context, url string) (remote.Backend, erro
 // path of a folder becomes absolute, and user@host:path a URL. A file of that name takes precedence.
 func (e *Env) RemoteURL(text string) (string, error) {
 	e.Secrets.learnPasswords("url://" + text) // the scheme may be missing
-	if url, ok := remote.SSHURL(text); ok && !e.exists(text) {
+	if url, ok := remote.SSHURL(text); ok && !e.pathExists(text) {
 		return url, nil
 	}
 	if isGitRepository(e, text) {
@@ -118,8 +118,8 @@ func (e *Env) RemoteURL(text string) (string, error) {
 	return e.Path(text), nil
 }
 
-// exists reports whether there is a file or folder with a path.
-func (e *Env) exists(path string) bool {
+// pathExists reports whether there is a file or folder with a path.
+func (e *Env) pathExists(path string) bool {
 	_, err := os.Lstat(e.Path(path))
 	return err == nil
 }

@@ -89,7 +89,7 @@ func (o *remoteCopyOptions) run(ctx context.Context, env *cli.Env, r *kist.Repos
 	}
 	o.Force, o.Prune, o.Jobs = o.mirror, o.mirror, env.Transfer.Jobs
 	if o.check {
-		return o.compare(ctx, env, r)
+		return o.compareRemotes(ctx, env, r)
 	}
 
 	p := env.Progress("copying")
@@ -98,7 +98,7 @@ func (o *remoteCopyOptions) run(ctx context.Context, env *cli.Env, r *kist.Repos
 	result, err := exchange.CopyRemote(ctx, r, o.CopyOptions)
 	p.Stop()
 	if result != nil && result.PushResult != nil {
-		o.print(env, result)
+		o.printResult(env, result)
 	}
 	return copyFailed(err)
 }
@@ -116,7 +116,8 @@ func copyFailed(err error) error {
 	return err
 }
 
-func (o *remoteCopyOptions) print(env *cli.Env, result *mirror.Result) {
+// printResult prints the moved refs and the totals of a copy.
+func (o *remoteCopyOptions) printResult(env *cli.Env, result *mirror.Result) {
 	if env.Global.JSON {
 		out := remoteCopyJSON{Refs: []show.RefMove{}, Objects: result.Objects, Records: result.Records, Sent: result.Bytes, Packs: result.WholePacks}
 		for _, ref := range result.Refs {
@@ -138,8 +139,8 @@ func (o *remoteCopyOptions) print(env *cli.Env, result *mirror.Result) {
 	show.TellTransferred(env, cli.Would(o.DryRun, "copied", "copy"), result.Objects, result.Bytes, result.Records)
 }
 
-// compare compares the remotes.
-func (o *remoteCopyOptions) compare(ctx context.Context, env *cli.Env, r *kist.Repository) error {
+// compareRemotes compares FROM and TO.
+func (o *remoteCopyOptions) compareRemotes(ctx context.Context, env *cli.Env, r *kist.Repository) error {
 	c, err := exchange.CompareRemotes(ctx, r, o.CopyOptions)
 	if err != nil {
 		return copyFailed(err)

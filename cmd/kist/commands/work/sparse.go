@@ -23,7 +23,7 @@ func NewSparse(env *cli.Env) *cobra.Command {
 		Short: "keep only some folders in the worktree",
 		Long: `Shows the folders of a sparse worktree. A sparse worktree has the folders that
 you chose, with everything in them, and the files directly in the folders above
-them. All other folders are left out: status and add take no time for them, and
+them. All other folders are left out: status and add do not read them, and
 a commit keeps them as they were.
 
 A merge or rebase changes left-out folders without writing them. Only folders

@@ -15,11 +15,14 @@ func mayBeAway(s *Store, key object.Key) bool {
 	return s.o.Lazy && key.Kind.CanBeAway() && !s.IsLost(key)
 }
 
-// fetchAway fetches an object that no volume has, and keeps it. The error is an [*object.AbsentError] if all remotes
+// fetchAway reads an object that no volume has in a file of the worktree, or else fetches and keeps it. The error is an [*object.AbsentError] if all remotes
 // answered and none has the object. Otherwise it is an [*object.AwayError].
 func fetchAway(ctx context.Context, s *Store, key object.Key) ([]byte, error) {
 	if data := s.fetched.find(key); data != nil {
 		return bytes.Clone(data), nil
+	}
+	if data := getLent(s, key); data != nil {
+		return data, nil
 	}
 	if s.Elsewhere == nil {
 		return nil, &object.AwayError{Key: key}
@@ -53,10 +56,16 @@ func checkFetched(key object.Key, data []byte) error {
 	return nil
 }
 
-// isFar reports whether an object is neither here nor fetched, but may be away or is evicted.
+// IsAway reports whether no volume has the bytes of an object, but a remote may: the object is evicted, or may have been promised.
+func IsAway(s *Store, key object.Key) (bool, error) {
+	v, _, evicted, err := findCopy(s, key)
+	return err == nil && (evicted || v == nil && mayBeAway(s, key)), err
+}
+
+// isFar reports whether an object is away, and neither fetched nor lent.
 func isFar(s *Store, key object.Key) bool {
-	v, _, away, err := findCopy(s, key)
-	return err == nil && (away || v == nil && mayBeAway(s, key)) && s.fetched.find(key) == nil && !HasLent(s, key)
+	away, err := IsAway(s, key)
+	return err == nil && away && s.fetched.find(key) == nil && !HasLent(s, key)
 }
 
 // Here reads the objects that a store has in its volumes or has fetched, and fetches nothing that may be away: the error for such an

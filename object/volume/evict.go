@@ -133,8 +133,8 @@ func CheckLent(ctx context.Context, s *Store) (report LentReport, err error) {
 	return report, nil
 }
 
-// IsAway reports whether an object has only evicted copies.
-func IsAway(s *Store, key object.Key) (bool, error) {
+// IsEvicted reports whether an object has only evicted copies.
+func IsEvicted(s *Store, key object.Key) (bool, error) {
 	l, err := s.lastListing()
 	return err == nil && l.evictedCopies(key) != nil, err
 }

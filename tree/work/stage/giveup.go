@@ -31,9 +31,9 @@ func (e *GiveUpError) Error() string {
 // Unwrap returns the cause.
 func (e *GiveUpError) Unwrap() error { return e.Err }
 
-// giveUpLent finds the lent content of the files that ops remove or replace. It returns the number of bytes that only remotes
-// have afterwards. The error is a [*GiveUpError] if no remote keeps some of it, or if one cannot be asked; it asks
-// none with force. It changes nothing.
+// giveUpLent finds the lent content of the files that ops remove or replace, if it was evicted: that of a lazy clone was never only
+// here. It returns the number of bytes that only remotes have afterwards. The error is a [*GiveUpError] if no remote keeps some of
+// it, or if one cannot be asked; it asks none with force. It changes nothing.
 func giveUpLent(ctx context.Context, r *kist.Repository, ops []worktree.Op, force bool) (bytes int64, err error) {
 	ends := map[string]bool{} // the paths of these files
 	for i := range ops {
@@ -57,7 +57,7 @@ func giveUpLent(ctx context.Context, r *kist.Repository, ops []worktree.Op, forc
 		if err != nil {
 			return 0, nil // a damaged file lends nothing
 		}
-		if away, err := volume.IsAway(r.Objects(), c.Key); err != nil {
+		if away, err := volume.IsEvicted(r.Objects(), c.Key); err != nil {
 			return 0, err
 		} else if away {
 			chunks[c.Key] = c

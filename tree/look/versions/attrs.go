@@ -11,9 +11,9 @@ import (
 func (x *Index) Attrs(commit object.ID, path string) (attrs map[string]tree.Attr) {
 	if x.attributed == nil {
 		x.attributed = map[string]bool{}
-		for i := range x.changes {
-			if x.changes[i].attrs != "" {
-				x.attributed[x.paths[x.changes[i].path]] = true
+		for i := range x.changes.len() {
+			if x.changes.at(i).attrs != "" {
+				x.attributed[x.paths.path(x.changes.at(i).path)] = true
 			}
 		}
 	}
@@ -32,8 +32,9 @@ func (x *Index) Attrs(commit object.ID, path string) (attrs map[string]tree.Attr
 			e.Type = object.TypeFile // nothing is below it
 		}
 		if x.attributed[path[:i]] {
-			if at := x.changeAt(number, x.pathNumbers[path[:i]]); at >= 0 && x.changes[at].attrs != "" {
-				e.Attrs, _ = decodeAttrs(x.changes[at].attrs) // [Index.decodeBlock] has checked them
+			known, _ := x.paths.number(path[:i])
+			if at := x.changeAt(number, known); at >= 0 && x.changes.at(at).attrs != "" {
+				e.Attrs, _ = decodeAttrs(x.changes.at(at).attrs) // [Index.decodeBlock] has checked them
 			}
 		}
 		attrs = in.At(path[:i], &e)

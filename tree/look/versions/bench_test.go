@@ -14,7 +14,7 @@ func BenchmarkHistory(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := newIndex(indexFile{})
 	for i := range 20_000 {
-		x.pathNumber(fmt.Sprintf("folder%03d/file%05d.txt", i%200, i))
+		x.paths.numberOf(fmt.Sprintf("folder%03d/file%05d.txt", i%200, i))
 	}
 
 	id := func() (id object.ID) {
@@ -31,19 +31,19 @@ func BenchmarkHistory(b *testing.B) {
 		x.addCommit(c)
 		for path := range int32(20_000) {
 			if i == 0 || rng.IntN(2_000) == 0 {
-				x.changes = append(x.changes, change{commit: i, path: path, from: -1, kind: object.TypeFile, size: 1000, id: id()})
+				x.changes.add(change{commit: i, path: path, from: -1, kind: object.TypeFile, size: 1000, id: id()})
 			}
 		}
 	}
 
 	tip := Tip{"HEAD", x.commits[9_999].id}
-	payload := x.encodeBlock(0, 0, 0, nil)
+	payload := x.payload(nil)
 	for name, ask := range map[string]func(*Index) error{
 		"file":    func(x *Index) error { _, err := x.File(b.Context(), tip, "folder007/file00007.txt"); return err },
 		"deleted": func(x *Index) error { _, err := x.Deleted(b.Context(), tip); return err },
 		"id":      func(x *Index) error { _, err := x.Find(b.Context(), "1234"); return err },
 		"uses": func(x *Index) error {
-			for range x.Uses(map[object.ID]bool{x.changes[777].id: true}) {
+			for range x.Uses(map[object.ID]bool{x.changes.at(777).id: true}) {
 			}
 			return nil
 		},
@@ -52,7 +52,7 @@ func BenchmarkHistory(b *testing.B) {
 			b.SetBytes(int64(len(payload)))
 			for b.Loop() {
 				x := newIndex(indexFile{})
-				if err := x.decodeBlock(payload); err != nil {
+				if err := x.decodePayload(payload); err != nil {
 					b.Fatal(err)
 				}
 				x.tips = []Tip{tip}

@@ -1,16 +1,20 @@
 package versions
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kist-vcs/kist"
@@ -49,34 +53,43 @@ func loadFile(kistDir string) (*Index, error) {
 	sum := object.Sum(kist.EncodeLost(lost))
 	f := indexFile{kistDir: kistDir, head: append([]byte(magic), sum[:]...)}
 
-	data, err := disk.ReadFile(f.path())
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		f.size = -1 // a symlink, or an unreadable file
+	file, err := disk.Open(f.path())
+	if errors.Is(err, fs.ErrNotExist) {
 		return newIndex(f), nil
-	case !bytes.HasPrefix(data, f.head):
-		f.size = int64(len(data))
+	}
+	if err == nil {
+		defer file.Close()
+		f.size, err = file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		f.size = -1 // a symlink, or an unreadable file
 		return newIndex(f), nil
 	}
 
 	x := newIndex(f)
-	x.disk.size, x.disk.valid = int64(len(data)), int64(headSize)
+	head := make([]byte, headSize)
+	if _, err := file.ReadAt(head, 0); err != nil || !bytes.Equal(head, f.head) {
+		return x, nil
+	}
+	x.disk.valid = int64(headSize)
 	for {
-		payload, ok := nextBlock(data[x.disk.valid:])
+		payload, sum, ok := nextBlock(file, x.disk.valid, f.size)
 		if !ok {
 			return x, nil
 		}
-		if err := x.decodeBlock(payload); err != nil {
+		again := crc32.New(castagnoli) // other processes may replace the file
+		size := payload.Size()
+		if err := x.decodeBlock(io.TeeReader(payload, again), uint64(size)); err != nil || again.Sum32() != sum {
 			x.reset()
 			return x, nil
 		}
-		x.disk.valid += int64(blockHead + len(payload))
+		x.disk.valid += blockHead + size
 	}
 }
 
 func newIndex(f indexFile) *Index {
 	return &Index{
-		sums: map[object.ID]object.ID{}, pathNumbers: map[string]int32{}, commitNumbers: map[object.ID]int32{}, disk: f,
+		sums: map[object.ID]object.ID{}, commitNumbers: map[object.ID]int32{}, disk: f,
 	}
 }
 
@@ -87,44 +100,57 @@ func (x *Index) reset() {
 	*x = *empty
 }
 
-// nextBlock returns the payload of the first block in data, if it is intact.
-func nextBlock(data []byte) (payload []byte, ok bool) {
-	if len(data) < blockHead {
-		return nil, false
+// nextBlock returns the payload of the block at an offset of a file of the given size, and its checksum, if the block is intact.
+func nextBlock(file io.ReaderAt, at, size int64) (payload *io.SectionReader, sum uint32, ok bool) {
+	head := make([]byte, blockHead)
+	if size-at < blockHead {
+		return nil, 0, false
 	}
-	size := binary.LittleEndian.Uint32(data)
-	if uint64(size) > uint64(len(data)-blockHead) {
-		return nil, false
+	if _, err := file.ReadAt(head, at); err != nil {
+		return nil, 0, false
 	}
-	payload = data[blockHead : blockHead+int(size)]
-	return payload, crc32.Checksum(payload, castagnoli) == binary.LittleEndian.Uint32(data[4:])
+	length := int64(binary.LittleEndian.Uint32(head))
+	if sum = binary.LittleEndian.Uint32(head[4:]); length > size-at-blockHead {
+		return nil, 0, false
+	}
+	payload = io.NewSectionReader(file, at+blockHead, length)
+	found := crc32.New(castagnoli)
+	if n, err := io.Copy(found, payload); err != nil || n != length || found.Sum32() != sum {
+		return nil, 0, false
+	}
+	_, err := payload.Seek(0, io.SeekStart)
+	return payload, sum, err == nil
 }
 
 func (f *indexFile) path() string { return filepath.Join(f.kistDir, Dir, fileName) }
 
-// appendBlock writes a block behind the intact ones. It does nothing if the file cannot be
+// appendBlock writes a block behind the intact ones. Encode writes its payload, the same in each call. It does nothing if the file cannot be
 // written, or if another process changed it since it was read: then the
 // next command adds the missing commits. A torn block has a wrong checksum, so
 // nothing is synced.
-func (f *indexFile) appendBlock(ctx context.Context, payload []byte) {
-	if f.size < 0 || f.writeBlock(ctx, payload) != nil {
+func (f *indexFile) appendBlock(ctx context.Context, encode func(io.Writer) error) {
+	if f.size < 0 || f.writeBlock(ctx, encode) != nil {
 		f.size = -1
 	}
 }
 
 var errChanged = errors.New("the file has changed")
 
-func (f *indexFile) writeBlock(ctx context.Context, payload []byte) error {
-	data := payload
-	if len(payload) > math.MaxUint32 {
+func (f *indexFile) writeBlock(ctx context.Context, encode func(io.Writer) error) error {
+	var size byteCounter
+	sum := crc32.New(castagnoli)
+	if err := encode(io.MultiWriter(&size, sum)); err != nil {
+		return err
+	}
+	if size > math.MaxUint32 {
 		return errors.New("too much for a block")
 	}
-	data = binary.LittleEndian.AppendUint32(make([]byte, 0, blockHead+len(payload)), uint32(len(payload)))
-	data = binary.LittleEndian.AppendUint32(data, crc32.Checksum(payload, castagnoli))
-	data = append(data, payload...)
+	var head []byte
 	if f.valid == 0 {
-		data = append(bytes.Clone(f.head), data...)
+		head = f.head
 	}
+	head = binary.LittleEndian.AppendUint32(bytes.Clone(head), uint32(size))
+	head = binary.LittleEndian.AppendUint32(head, sum.Sum32())
 
 	if err := disk.MkdirAll(filepath.Dir(f.path()), 0o700); err != nil {
 		return err
@@ -147,15 +173,27 @@ func (f *indexFile) writeBlock(ctx context.Context, payload []byte) error {
 	if err == nil && f.size > f.valid {
 		err = out.Truncate(f.valid)
 	}
+	w := io.NewOffsetWriter(out, f.valid)
 	if err == nil {
-		_, err = out.WriteAt(data, f.valid)
+		_, err = w.Write(head)
+	}
+	if err == nil {
+		err = encode(w)
 	}
 	if err != nil {
 		return err
 	}
-	f.valid += int64(len(data))
+	f.valid += int64(len(head)) + int64(size)
 	f.size = f.valid
 	return nil
+}
+
+// byteCounter is a writer that counts bytes.
+type byteCounter int64
+
+func (n *byteCounter) Write(p []byte) (int, error) {
+	*n += byteCounter(len(p))
+	return len(p), nil
 }
 
 // Discard deletes the index in a .kist folder.
@@ -170,50 +208,54 @@ const (
 	bitAttrs
 )
 
-// encodeBlock returns the payload of a block with the commits, changes and paths from the
-// given numbers on, and with hashes.
-func (x *Index) encodeBlock(commits, changes, paths int, sums map[object.ID]object.ID) []byte {
-	buf := binary.AppendUvarint(nil, uint64(len(x.paths)-paths))
+// encodeBlock writes the payload of a block with the commits, changes and paths from the given numbers on, and with hashes.
+func (x *Index) encodeBlock(to io.Writer, commits int, changes, paths int32, sums map[object.ID]object.ID) error {
+	w := bufio.NewWriterSize(to, 64<<10)
+	w.Write(binary.AppendUvarint(w.AvailableBuffer(), uint64(x.paths.len()-paths)))
 	last := ""
-	for _, path := range x.paths[paths:] {
+	for number := paths; number < x.paths.len(); number++ {
+		path := x.paths.path(number)
 		n := 0
 		for n < min(len(path), len(last)) && path[n] == last[n] {
 			n++
 		}
-		buf = binary.AppendUvarint(buf, uint64(n))
+		buf := binary.AppendUvarint(w.AvailableBuffer(), uint64(n))
 		buf = binary.AppendUvarint(buf, uint64(len(path)-n))
-		buf = append(buf, path[n:]...)
+		w.Write(append(buf, path[n:]...))
 		last = path
 	}
 
-	buf = binary.AppendUvarint(buf, uint64(len(x.commits)-commits))
-	rest := x.changes[changes:]
+	w.Write(binary.AppendUvarint(w.AvailableBuffer(), uint64(len(x.commits)-commits)))
 	for number := commits; number < len(x.commits); number++ {
 		c := &x.commits[number]
-		buf = append(buf, c.id[:]...)
-		buf = binary.AppendVarint(buf, c.seconds)
-		count := 2 * uint64(len(c.parents))
-		if c.expired {
-			count++
+		end := changes
+		for end < x.changes.len() && int(x.changes.at(end).commit) == number {
+			end++
 		}
-		buf = binary.AppendUvarint(buf, count)
-		for _, p := range c.parents {
-			buf = binary.AppendUvarint(buf, uint64(number-1-int(p)))
+		w.Write(binary.AppendUvarint(c.appendTo(w.AvailableBuffer(), number), uint64(end-changes)))
+		for ; changes < end; changes++ {
+			w.Write(x.changes.at(changes).appendTo(w.AvailableBuffer(), c.seconds))
 		}
-		n := 0
-		for n < len(rest) && int(rest[n].commit) == number {
-			n++
-		}
-		buf = binary.AppendUvarint(buf, uint64(n))
-		for i := range rest[:n] {
-			buf = rest[i].appendTo(buf, c.seconds)
-		}
-		rest = rest[n:]
 	}
 
-	buf = binary.AppendUvarint(buf, uint64(len(sums)))
-	for id, sum := range sums {
-		buf = append(append(buf, id[:]...), sum[:]...)
+	w.Write(binary.AppendUvarint(w.AvailableBuffer(), uint64(len(sums))))
+	for _, id := range slices.SortedFunc(maps.Keys(sums), object.ID.Compare) {
+		sum := sums[id]
+		w.Write(append(append(w.AvailableBuffer(), id[:]...), sum[:]...))
+	}
+	return w.Flush() // with the error of any write
+}
+
+// appendTo appends a commit of the given number, without its changes.
+func (c *commit) appendTo(buf []byte, number int) []byte {
+	buf = binary.AppendVarint(append(buf, c.id[:]...), c.seconds)
+	count := 2 * uint64(len(c.parents))
+	if c.expired {
+		count++
+	}
+	buf = binary.AppendUvarint(buf, count)
+	for _, p := range c.parents {
+		buf = binary.AppendUvarint(buf, uint64(number-1-int(p)))
 	}
 	return buf
 }
@@ -255,21 +297,45 @@ func (c *change) appendTo(buf []byte, seconds int64) []byte {
 	return buf
 }
 
-// blockDecoder reads a payload. After the first error it returns zeros.
+// blockDecoder reads a payload, a piece at a time. After the first error it returns zeros.
 type blockDecoder struct {
-	data []byte
+	from io.Reader
+	left uint64 // bytes that were not read yet
+	data []byte // that were read; valid until the next read
+	buf  []byte // has data at its end
 	err  error
 }
 
 func (d *blockDecoder) fail(text string) {
 	if d.err == nil {
-		d.data, d.err = nil, errors.New(text)
+		d.data, d.left, d.err = nil, 0, errors.New(text)
 	}
 }
 
+// fill reads until data has n bytes, or until the end of the payload.
+func (d *blockDecoder) fill(n uint64) {
+	if uint64(len(d.data)) >= n || d.left == 0 {
+		return
+	}
+	have := len(d.data)
+	more := min(d.left, max(n-uint64(have), 64<<10))
+	d.buf = slices.Grow(append(d.buf[:0], d.data...), int(more))[:have+int(more)]
+	d.data = d.buf
+	if _, err := io.ReadFull(d.from, d.data[have:]); err != nil {
+		d.fail(err.Error())
+		return
+	}
+	d.left -= more
+}
+
+// takeBytes returns the next n bytes, until the next call of a method.
 func (d *blockDecoder) takeBytes(n uint64) []byte {
-	if n > uint64(len(d.data)) {
+	if n > uint64(len(d.data)) && n-uint64(len(d.data)) > d.left {
 		d.fail("ends too early")
+		return nil
+	}
+	d.fill(n)
+	if d.err != nil {
 		return nil
 	}
 	out := d.data[:n]
@@ -284,6 +350,7 @@ func (d *blockDecoder) id() (id object.ID) {
 
 // uvarint returns a number of at most limit.
 func (d *blockDecoder) uvarint(limit uint64) uint64 {
+	d.fill(binary.MaxVarintLen64)
 	v, n := binary.Uvarint(d.data)
 	if n <= 0 || v > limit {
 		d.fail("bad number")
@@ -294,6 +361,7 @@ func (d *blockDecoder) uvarint(limit uint64) uint64 {
 }
 
 func (d *blockDecoder) varint() int64 {
+	d.fill(binary.MaxVarintLen64)
 	v, n := binary.Varint(d.data)
 	if n <= 0 {
 		d.fail("bad number")
@@ -312,18 +380,18 @@ func (d *blockDecoder) listIndex(n int) int32 {
 	return int32(d.uvarint(uint64(n - 1)))
 }
 
-// decodeBlock adds the content of a block. After an error the index is of no use.
-func (x *Index) decodeBlock(payload []byte) error {
-	d := &blockDecoder{data: payload}
+// decodeBlock adds the content of a block with a payload of the given size. After an error the index is of no use.
+func (x *Index) decodeBlock(payload io.Reader, size uint64) error {
+	d := &blockDecoder{from: payload, left: size}
 	last := ""
 	for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
 		shared := d.uvarint(uint64(len(last)))
 		path := last[:shared] + string(d.takeBytes(d.uvarint(math.MaxInt32)))
-		if _, twice := x.pathNumbers[path]; twice || path != "" && tree.CheckPath(path) != nil {
+		if _, twice := x.paths.number(path); twice || path != "" && tree.CheckPath(path) != nil {
 			d.fail("bad path")
 			break
 		}
-		x.pathNumber(path)
+		x.paths.numberOf(path)
 		last = path
 	}
 
@@ -340,8 +408,9 @@ func (x *Index) decodeBlock(payload []byte) error {
 		}
 		x.addCommit(c)
 		for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
-			x.changes = append(x.changes, d.decodeChange(len(x.paths), &c))
-			x.changes[len(x.changes)-1].commit = int32(number)
+			out := d.decodeChange(int(x.paths.len()), &c)
+			out.commit = int32(number)
+			x.changes.add(out)
 		}
 	}
 
@@ -349,7 +418,7 @@ func (x *Index) decodeBlock(payload []byte) error {
 		id := d.id()
 		x.sums[id] = d.id()
 	}
-	if d.err == nil && len(d.data) > 0 {
+	if d.err == nil && uint64(len(d.data))+d.left > 0 {
 		d.fail("goes on after its end")
 	}
 	if d.err != nil {
@@ -360,17 +429,18 @@ func (x *Index) decodeBlock(payload []byte) error {
 
 // decodeChange reads a change of commit c.
 func (d *blockDecoder) decodeChange(paths int, c *commit) change {
-	first := d.takeBytes(1)
-	if len(first) == 0 {
+	head := d.takeBytes(1)
+	if len(head) == 0 {
 		return change{}
 	}
-	has := func(bit byte) bool { return first[0]&bit != 0 }
-	out := change{kind: object.EntryType(first[0] & 7), path: d.listIndex(paths), from: -1}
+	first := head[0]
+	has := func(bit byte) bool { return first&bit != 0 }
+	out := change{kind: object.EntryType(first & 7), path: d.listIndex(paths), from: -1}
 	if has(bitFrom) {
 		out.from = d.listIndex(paths)
 	}
 	if has(bitSame) {
-		if out.same = d.listIndex(len(c.parents)); out.same == 0 || first[0]&^bitSame != 0 {
+		if out.same = d.listIndex(len(c.parents)); out.same == 0 || first&^bitSame != 0 {
 			d.fail("bad parent")
 		}
 		return out
@@ -401,17 +471,6 @@ func (d *blockDecoder) decodeChange(paths int, c *commit) change {
 		}
 	}
 	return out
-}
-
-// pathNumber returns the number of a path. It adds a new path.
-func (x *Index) pathNumber(path string) int32 {
-	number, ok := x.pathNumbers[path]
-	if !ok {
-		number = int32(len(x.paths))
-		x.paths = append(x.paths, path)
-		x.pathNumbers[path] = number
-	}
-	return number
 }
 
 // addCommit adds a commit and its chain.

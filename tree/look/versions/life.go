@@ -66,28 +66,30 @@ func (f *Life) Updated() int64 { return f.Versions[len(f.Versions)-1].Time }
 
 // sortChanges orders the changes of each path by chain and commit, for [Index.changeAt].
 func (x *Index) sortChanges() {
-	counts := make([]int32, len(x.paths)+1)
-	for i := range x.changes {
-		counts[x.changes[i].path+1]++
+	x.starts = make([]int32, x.paths.len()+1)
+	for i := range x.changes.len() {
+		x.starts[x.changes.at(i).path+1]++
 	}
-	for i := range x.paths {
-		counts[i+1] += counts[i]
+	for i := range x.paths.len() {
+		x.starts[i+1] += x.starts[i]
 	}
-	all := make([]int32, len(x.changes))
-	x.byPath = make([][]int32, len(x.paths))
-	for i := range x.paths {
-		x.byPath[i] = all[counts[i]:counts[i]:counts[i+1]]
+	x.byPath = make([]int32, x.changes.len())
+	for i := range x.changes.len() {
+		at := &x.starts[x.changes.at(i).path]
+		x.byPath[*at] = i
+		*at++
 	}
-	for i := range x.changes {
-		list := &x.byPath[x.changes[i].path]
-		*list = append(*list, int32(i))
-	}
-	for _, list := range x.byPath {
-		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(x.chainOf(a), x.chainOf(b)) })
+	copy(x.starts[1:], x.starts) // each is now the start of the next path
+	x.starts[0] = 0
+	for path := range x.paths.len() {
+		slices.SortStableFunc(x.changesAt(path), func(a, b int32) int { return cmp.Compare(x.chainOf(a), x.chainOf(b)) })
 	}
 }
 
-func (x *Index) chainOf(change int32) int32 { return x.commits[x.changes[change].commit].chain }
+// changesAt returns the changes of a path, by chain and commit.
+func (x *Index) changesAt(path int32) []int32 { return x.byPath[x.starts[path]:x.starts[path+1]] }
+
+func (x *Index) chainOf(change int32) int32 { return x.commits[x.changes.at(change).commit].chain }
 
 // changeAt returns the number of the change behind the state of a path in a commit, or -1. The
 // change may be a removal.
@@ -96,18 +98,18 @@ func (x *Index) chainOf(change int32) int32 { return x.commits[x.changes[change]
 // last one in the chain, and goes on where the chain began. A merge with the path from
 // another parent leads to that parent.
 func (x *Index) changeAt(commit, path int32) int32 {
-	list := x.byPath[path]
+	list := x.changesAt(path)
 	for commit >= 0 {
 		chain := x.commits[commit].chain
 		n := sort.Search(len(list), func(i int) bool {
 			other := x.chainOf(list[i])
-			return other > chain || other == chain && x.changes[list[i]].commit > commit
+			return other > chain || other == chain && x.changes.at(list[i]).commit > commit
 		})
 		if n == 0 || x.chainOf(list[n-1]) != chain {
 			commit = x.commits[x.chains[chain]].firstParent()
 			continue
 		}
-		c := &x.changes[list[n-1]]
+		c := x.changes.at(list[n-1])
 		if c.same == 0 {
 			return list[n-1]
 		}
@@ -121,10 +123,10 @@ func (x *Index) changeAt(commit, path int32) int32 {
 // the index does not have the commit, or if its history never had the path.
 func (x *Index) LastChange(of object.ID, path string) (id object.ID) {
 	commit, known := x.commitNumbers[of]
-	number, had := x.pathNumbers[path]
+	number, had := x.paths.number(path)
 	if known && had {
 		if change := x.changeAt(commit, number); change >= 0 {
-			id = x.commits[x.changes[change].commit].id
+			id = x.commits[x.changes.at(change).commit].id
 		}
 	}
 	return id
@@ -133,16 +135,16 @@ func (x *Index) LastChange(of object.ID, path string) (id object.ID) {
 // earlierChanges returns the changes that a change continues, one for each parent that has the
 // file. The first change of a life continues none.
 func (x *Index) earlierChanges(change int32) (list []int32) {
-	c := &x.changes[change]
+	c := x.changes.at(change)
 	for _, parent := range x.commits[c.commit].parents {
 		prev := x.changeAt(parent, c.path)
-		if c.from >= 0 && (prev < 0 || x.changes[prev].isRemoval()) {
+		if c.from >= 0 && (prev < 0 || x.changes.at(prev).isRemoval()) {
 			prev = x.changeAt(parent, c.from)
 		}
 		if prev < 0 || slices.Contains(list, prev) {
 			continue
 		}
-		if p := &x.changes[prev]; !p.isMoved() && p.isDir() == c.isDir() {
+		if p := x.changes.at(prev); !p.isMoved() && p.isDir() == c.isDir() {
 			list = append(list, prev)
 		}
 	}
@@ -171,11 +173,11 @@ func (x *Index) fileOfLife(ctx context.Context, tip Tip, change int32) (*Life, e
 	if err != nil {
 		return nil, err
 	}
-	first := &x.changes[list[0]]
-	f := &Life{ID: FileID(x.commits[first.commit].id, x.paths[first.path]), Path: x.paths[x.changes[change].path], Tip: tip}
+	first := x.changes.at(list[0])
+	f := &Life{ID: FileID(x.commits[first.commit].id, x.paths.path(first.path)), Path: x.paths.path(x.changes.at(change).path), Tip: tip}
 	number := 0
 	for _, i := range list {
-		v := x.versionOf(&x.changes[i])
+		v := x.versionOf(x.changes.at(i))
 		if v.Type != 0 {
 			number++
 			v.Number = number
@@ -190,7 +192,7 @@ func (x *Index) fileOfLife(ctx context.Context, tip Tip, change int32) (*Life, e
 // at another path, its last version is Moved.
 func (x *Index) File(ctx context.Context, tip Tip, path string) (*Life, error) {
 	commit, known := x.commitNumbers[tip.Commit]
-	number, had := x.pathNumbers[path]
+	number, had := x.paths.number(path)
 	if !known || !had {
 		return nil, nil
 	}
@@ -219,16 +221,16 @@ func (x *Index) Find(ctx context.Context, digits string) (*Life, error) {
 		return nil, nil
 	}
 	var found *Life
-	for i := range x.changes {
-		c := &x.changes[i]
+	for i := range x.changes.len() {
+		c := x.changes.at(i)
 		if c.same > 0 || c.flags&flagAdded == 0 || c.from >= 0 {
 			continue
 		}
-		id := FileID(x.commits[c.commit].id, x.paths[c.path])
+		id := FileID(x.commits[c.commit].id, x.paths.path(c.path))
 		if !strings.HasPrefix(id.String(), digits) {
 			continue
 		}
-		f, err := x.fileFrom(ctx, int32(i), id)
+		f, err := x.fileFrom(ctx, i, id)
 		if err != nil {
 			return nil, err
 		}
@@ -244,11 +246,11 @@ func (x *Index) Find(ctx context.Context, digits string) (*Life, error) {
 // has it. It returns nil if no life begins there. If another file, or a folder, has taken the
 // path since, the life ends before that.
 func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*Life, error) {
-	paths := map[int32]bool{x.changes[change].path: true} // where the file can have been
+	paths := map[int32]bool{x.changes.at(change).path: true} // where the file can have been
 	for grown := true; grown; {
 		grown = false
-		for i := range x.changes {
-			if c := &x.changes[i]; c.from >= 0 && paths[c.from] && !paths[c.path] {
+		for i := range x.changes.len() {
+			if c := x.changes.at(i); c.from >= 0 && paths[c.from] && !paths[c.path] {
 				paths[c.path], grown = true, true
 			}
 		}
@@ -262,7 +264,7 @@ func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*Life
 		}
 		reached := x.reachedFrom(tip)
 		for _, i := range slices.Backward(life) {
-			if c := &x.changes[i]; reached[c.commit] && !c.isMoved() {
+			if c := x.changes.at(i); reached[c.commit] && !c.isMoved() {
 				return x.fileOfLife(ctx, tip, i)
 			}
 		}
@@ -279,7 +281,7 @@ func (x *Index) fileAt(ctx context.Context, tip Tip, id object.ID, paths map[int
 	}
 	for path := range paths {
 		end := x.changeAt(commit, path)
-		if end < 0 || x.changes[end].isMoved() {
+		if end < 0 || x.changes.at(end).isMoved() {
 			continue
 		}
 		f, err := x.fileOfLife(ctx, tip, end)
@@ -297,8 +299,8 @@ func (x *Index) fileAt(ctx context.Context, tip Tip, id object.ID, paths map[int
 // first. The file was only at the given paths.
 func (x *Index) continuing(change int32, paths map[int32]bool) (list []int32) {
 	in := map[int32]bool{}
-	for i := change; int(i) < len(x.changes); i++ {
-		if c := &x.changes[i]; c.same > 0 || !paths[c.path] {
+	for i := change; i < x.changes.len(); i++ {
+		if c := x.changes.at(i); c.same > 0 || !paths[c.path] {
 			continue
 		}
 		before := x.earlierChanges(i)
@@ -317,12 +319,12 @@ func (x *Index) Deleted(ctx context.Context, tip Tip) (list []*Life, err error) 
 	if !known {
 		return nil, nil
 	}
-	for path := range x.paths {
-		end := x.changeAt(commit, int32(path))
+	for path := range x.paths.len() {
+		end := x.changeAt(commit, path)
 		if end < 0 {
 			continue
 		}
-		if c := &x.changes[end]; !c.isRemoval() || c.isMoved() || c.isDir() {
+		if c := x.changes.at(end); !c.isRemoval() || c.isMoved() || c.isDir() {
 			continue
 		}
 		f, err := x.fileOfLife(ctx, tip, end)

@@ -25,15 +25,15 @@ func (v *Version) Stored(ctx context.Context, r *kist.Repository) (object.Entry,
 // lacks the commit, or if the commit has no file there.
 func (x *Index) At(commit object.ID, path string) (v Version, ok bool) {
 	number, known := x.commitNumbers[commit]
-	at, had := x.pathNumbers[path]
+	at, had := x.paths.number(path)
 	if !known || !had {
 		return v, false
 	}
 	i := x.changeAt(number, at)
-	if i < 0 || x.changes[i].isRemoval() || x.changes[i].isDir() {
+	if i < 0 || x.changes.at(i).isRemoval() || x.changes.at(i).isDir() {
 		return v, false
 	}
-	return x.versionOf(&x.changes[i]), true
+	return x.versionOf(x.changes.at(i)), true
 }
 
 // Parents returns the parents of a commit that the index has.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -27,8 +29,9 @@ type updater struct {
 
 	trees map[int32]object.ID // of added commits and their parents
 
-	added                      int
-	commits0, changes0, paths0 int // the parts that are written
+	added            int
+	commits0         int // the parts that are written
+	changes0, paths0 int32
 }
 
 // addCommits adds the commits that tips reach and that the index lacks.
@@ -74,13 +77,13 @@ func (x *Index) addCommits(ctx context.Context, r *kist.Repository, progress fun
 }
 
 func (u *updater) noteWritten() {
-	u.commits0, u.changes0, u.paths0 = len(u.commits), len(u.changes), len(u.paths)
+	u.commits0, u.changes0, u.paths0 = len(u.commits), u.changes.len(), u.paths.len()
 }
 
 // writeNew writes the new part of the index, unless damage made it incomplete.
 func (u *updater) writeNew(ctx context.Context) {
 	if u.objects.damaged == nil && len(u.commits) > u.commits0 {
-		u.disk.appendBlock(ctx, u.encodeBlock(u.commits0, u.changes0, u.paths0, nil))
+		u.disk.appendBlock(ctx, func(w io.Writer) error { return u.encodeBlock(w, u.commits0, u.changes0, u.paths0, nil) })
 		u.noteWritten()
 	}
 }
@@ -122,23 +125,22 @@ func (u *updater) indexCommit(ctx context.Context, id object.ID, c *object.Commi
 	if _, out.expired = u.records.Expired(id); out.expired {
 		root = before[0]
 	}
-	changes, err := u.changesOf(ctx, number, before, root)
+	err := u.addChanges(ctx, number, before, root)
 	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) { // made to stop this
 		u.writeNew(ctx)
 		u.objects.damaged = cmp.Or(u.objects.damaged, fmt.Errorf("commit %s: %w", id, err))
-		root, changes, err = before[0], nil, nil
+		root, err = before[0], nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("commit %s: %w", id, err)
 	}
 
 	u.addCommit(out)
-	u.changes = append(u.changes, changes...)
 	u.trees[number] = root
 	if u.added++; u.progress != nil {
 		u.progress(u.added)
 	}
-	if len(u.changes)-u.changes0 > maxUnwritten {
+	if u.changes.len()-u.changes0 > maxUnwritten {
 		u.writeNew(ctx)
 	}
 	return number, nil
@@ -165,21 +167,73 @@ func (u *updater) contentTree(ctx context.Context, number int32) (object.ID, err
 	return object.ID{}, nil
 }
 
+// addChanges adds the changes of the next commit, whose parents have the trees before. After an error it has added none.
+func (u *updater) addChanges(ctx context.Context, number int32, before []object.ID, root object.ID) error {
+	changes, paths := u.changes.len(), u.paths.len()
+	if len(before) == 1 {
+		done, err := u.addUnmoved(ctx, number, before[0], root)
+		if done {
+			return nil
+		}
+		u.changes.cut(changes)
+		if err != nil {
+			u.paths.cutPaths(paths)
+			return err
+		}
+	}
+	list, err := u.changesOf(ctx, number, before, root)
+	if err != nil {
+		u.paths.cutPaths(paths)
+		return err
+	}
+	for _, c := range list {
+		u.changes.add(c)
+	}
+	return nil
+}
+
+// addUnmoved adds the changes of a commit with one parent, or none, that removes no path, and so moves no file. It stops at the
+// first removal, and done is false then. It keeps no entries of trees in memory: the first commit may have millions.
+func (u *updater) addUnmoved(ctx context.Context, number int32, parent, root object.ID) (done bool, err error) {
+	for c, err := range u.diff(ctx, parent, root) {
+		if err != nil || c.New == nil {
+			return false, err
+		}
+		out := change{commit: number, path: u.paths.numberOf(c.Path), from: -1}
+		out.setEntry(c.New)
+		out.setFlag(flagAdded, oldKind(c.Old)&oldKind(c.New) == 0)
+		u.changes.add(out)
+	}
+	return true, nil
+}
+
+// diff yields the changes from a tree to another one. The last one is that of the root itself.
+func (u *updater) diff(ctx context.Context, from, to object.ID) iter.Seq2[tree.Change, error] {
+	return func(yield func(tree.Change, error) bool) {
+		for c, err := range tree.Diff(ctx, u.objects, from, to, tree.DiffOptions{Recursive: true, Recorded: true, Dirs: true}) {
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+		if from == to {
+			return
+		}
+		dir := object.Entry{Type: object.TypeDir, Content: object.Key{Kind: object.KindTree, ID: to}}
+		c := tree.Change{Old: &dir, New: &dir}
+		if from.IsZero() {
+			c.Old = nil
+		}
+		yield(c, nil)
+	}
+}
+
 // changesOf returns the changes of the next commit, whose parents have the trees before.
 func (u *updater) changesOf(ctx context.Context, number int32, before []object.ID, root object.ID) ([]change, error) {
 	diffs := make([][]tree.Change, len(before))
 	for i, parent := range before {
-		for c, err := range tree.Diff(ctx, u.objects, parent, root, tree.DiffOptions{Recursive: true, Recorded: true, Dirs: true}) {
+		for c, err := range u.diff(ctx, parent, root) {
 			if err != nil {
 				return nil, err
-			}
-			diffs[i] = append(diffs[i], c)
-		}
-		if parent != root { // the root itself
-			dir := object.Entry{Type: object.TypeDir, Content: object.Key{Kind: object.KindTree, ID: root}}
-			c := tree.Change{Old: &dir, New: &dir}
-			if parent.IsZero() {
-				c.Old = nil
 			}
 			diffs[i] = append(diffs[i], c)
 		}
@@ -198,7 +252,7 @@ func (u *updater) changesOf(ctx context.Context, number int32, before []object.I
 	var list []change
 	at := map[string]int{} // by path: its place in list
 	for _, c := range diffs[0] {
-		out := change{commit: number, path: u.pathNumber(c.Path), from: -1}
+		out := change{commit: number, path: u.paths.numberOf(c.Path), from: -1}
 		switch out.same = m.sameParent(c.Path); {
 		case out.same > 0:
 		case c.New == nil:
@@ -208,7 +262,7 @@ func (u *updater) changesOf(ctx context.Context, number int32, before []object.I
 			out.setEntry(c.New)
 			out.setFlag(flagAdded, m.isAdded(c.Path, c.New))
 			if old, ok := from[c.Path]; ok {
-				out.from = u.pathNumber(old)
+				out.from = u.paths.numberOf(old)
 			}
 		}
 		if i, twice := at[c.Path]; !twice {

@@ -27,13 +27,13 @@ type Use struct {
 // commits may be long.
 func (x *Index) Uses(ids map[object.ID]bool) iter.Seq[Use] {
 	since := map[int32][]int32{} // by path: the changes
-	for i := range x.changes {
-		if c := &x.changes[i]; c.same == 0 && !c.isRemoval() && ids[c.id] && x.reached[c.commit] {
-			since[c.path] = append(since[c.path], int32(i))
+	for i := range x.changes.len() {
+		if c := x.changes.at(i); c.same == 0 && !c.isRemoval() && ids[c.id] && x.reached[c.commit] {
+			since[c.path] = append(since[c.path], i)
 		}
 	}
 
-	paths := slices.SortedFunc(maps.Keys(since), func(a, b int32) int { return tree.ComparePaths(x.paths[a], x.paths[b]) })
+	paths := slices.SortedFunc(maps.Keys(since), func(a, b int32) int { return tree.ComparePaths(x.paths.path(a), x.paths.path(b)) })
 	return func(yield func(Use) bool) {
 		has := make([]bool, len(x.commits))
 		for _, path := range paths {
@@ -47,7 +47,7 @@ func (x *Index) Uses(ids map[object.ID]bool) iter.Seq[Use] {
 
 // useOf returns the use of a path that some changes brought, and that the commits in has have.
 func (x *Index) useOf(path int32, since []int32, has []bool) Use {
-	use := Use{Path: x.paths[path]}
+	use := Use{Path: x.paths.path(path)}
 	for i := range slices.Backward(has) {
 		if has[i] && x.reached[i] {
 			use.Commits = append(use.Commits, x.commits[i].id)
@@ -59,16 +59,16 @@ func (x *Index) useOf(path int32, since []int32, has []bool) Use {
 		}
 	}
 	for _, i := range since {
-		use.Since = append(use.Since, x.versionOf(&x.changes[i]))
+		use.Since = append(use.Since, x.versionOf(x.changes.at(i)))
 	}
 	return use
 }
 
 // hasAt sets has, by commit, to whether a path has a content with one of the given IDs.
 func (x *Index) hasAt(has []bool, path int32, ids map[object.ID]bool) {
-	touched := make(map[int32]*change, len(x.byPath[path]))
-	for _, i := range x.byPath[path] {
-		touched[x.changes[i].commit] = &x.changes[i]
+	touched := make(map[int32]*change, len(x.changesAt(path)))
+	for _, i := range x.changesAt(path) {
+		touched[x.changes.at(i).commit] = x.changes.at(i)
 	}
 	for i := range x.commits {
 		c := touched[int32(i)]
@@ -94,8 +94,8 @@ func (x *Index) Containing(ctx context.Context, r *kist.Repository, ids map[obje
 	}
 	objects := &tolerantReader{Reader: r.Objects()}
 	known := map[object.Key]bool{} // by node: it contains one
-	for i := range x.changes {
-		c := &x.changes[i]
+	for i := range x.changes.len() {
+		c := x.changes.at(i)
 		if c.same > 0 || !c.manifest || !x.reached[c.commit] {
 			continue
 		}

@@ -14,6 +14,7 @@ package versions
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -29,19 +30,19 @@ const Dir = "versions"
 // Index holds the changes of commits. It is in memory, so it stays as it is while
 // other processes add to the file. One goroutine at a time may use it.
 type Index struct {
-	paths   []string // by number
-	commits []commit // by number, parents first
-	changes []change // by commit
+	paths   pathList
+	commits []commit     // by number, parents first
+	changes list[change] // by commit
 	sums    map[object.ID]object.ID
 
-	pathNumbers   map[string]int32
 	commitNumbers map[object.ID]int32
 
-	byPath  [][]int32 // by path: its changes, by chain and commit
-	chains  []int32   // by chain: its first commit
-	ends    []int32   // by chain: its last commit
-	tips    []Tip     // HEAD first
-	reached []bool    // by commit: a tip reaches it
+	starts  []int32 // by path: where its changes begin in byPath
+	byPath  []int32 // the changes, by path, chain and commit
+	chains  []int32 // by chain: its first commit
+	ends    []int32 // by chain: its last commit
+	tips    []Tip   // HEAD first
+	reached []bool  // by commit: a tip reaches it
 
 	attributed map[string]bool // the paths that ever had attributes; nil until Attrs needs them
 
@@ -139,12 +140,12 @@ func (v *Version) Entry() object.Entry {
 // versionOf returns a change as a Version without a number.
 func (x *Index) versionOf(c *change) Version {
 	v := Version{
-		Commit: x.commits[c.commit].id, Time: x.commits[c.commit].seconds, Path: x.paths[c.path],
+		Commit: x.commits[c.commit].id, Time: x.commits[c.commit].seconds, Path: x.paths.path(c.path),
 		Type: c.kind, Moved: c.isMoved(), Added: c.flags&flagAdded != 0, Mode: c.mode,
 		Size: c.size, MTime: c.mtime, ID: c.id, Manifest: c.manifest,
 	}
 	if c.from >= 0 {
-		v.From = x.paths[c.from]
+		v.From = x.paths.path(c.from)
 	}
 	return v
 }
@@ -257,8 +258,8 @@ func (x *Index) reachedFrom(tips ...Tip) []bool {
 // the root, whose path is empty.
 func (x *Index) All() iter.Seq[Version] {
 	return func(yield func(Version) bool) {
-		for i := range x.changes {
-			c := &x.changes[i]
+		for i := range x.changes.len() {
+			c := x.changes.at(i)
 			if c.same == 0 && !c.isRemoval() && x.reached[c.commit] && !yield(x.versionOf(c)) {
 				return
 			}
@@ -269,8 +270,8 @@ func (x *Index) All() iter.Seq[Version] {
 // With yields the versions in All with one of the given IDs.
 func (x *Index) With(ids map[object.ID]bool) iter.Seq[Version] {
 	return func(yield func(Version) bool) {
-		for i := range x.changes {
-			c := &x.changes[i]
+		for i := range x.changes.len() {
+			c := x.changes.at(i)
 			if c.same == 0 && !c.isRemoval() && ids[c.id] && x.reached[c.commit] && !yield(x.versionOf(c)) {
 				return
 			}
@@ -293,7 +294,9 @@ func (x *Index) Sum(manifest object.ID) (object.ID, bool) {
 // AddSums notes hashes of files for [Index.Sum], and writes them to the index if
 // possible.
 func (x *Index) AddSums(ctx context.Context, sums map[object.ID]object.ID) {
-	x.disk.appendBlock(ctx, x.encodeBlock(len(x.commits), len(x.changes), len(x.paths), sums))
+	x.disk.appendBlock(ctx, func(w io.Writer) error {
+		return x.encodeBlock(w, len(x.commits), x.changes.len(), x.paths.len(), sums)
+	})
 	for id, sum := range sums {
 		x.sums[id] = sum
 	}

@@ -126,7 +126,7 @@ fuzz: ## run every fuzz target for FUZZTIME (10s) (FUZZ=FuzzTree, PKGS=./object/
 	GO=$(GO) FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) ./testdata/fuzz.sh $(PKGS)
 
 # An installed copy starts faster than the file that the linker has just written: Linux holds that one in single pages.
-bench: build $(SERVERS) ## measure kist beside restic, kopia, borg and git (QUICK=1, BENCHFLAGS='-sets media')
+bench: build $(SERVERS) ## measure kist beside restic, kopia, borg, git and git-annex (QUICK=1, BENCHFLAGS='-sets media')
 	$(GO) -C cmd/kistbench build -o $(CURDIR)/$(BIN)/kistbench .
 	install -m 755 $(BIN)/kist $(BIN)/kist-installed
 	KIST_TEST_MONGODB=none $(SERVERS) $(BIN)/kistbench -kist $(BIN)/kist-installed $(if $(QUICK),-quick) -json $(BIN)/bench.json $(BENCHFLAGS)

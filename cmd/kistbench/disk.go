@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -179,6 +180,35 @@ func mirrorFile(from, to string, mode fs.FileMode) error {
 		return err
 	}
 	return os.WriteFile(to, data, mode)
+}
+
+// sameContent returns an error unless b has every file of a, with its content. A symlink in b stands for its target.
+func sameContent(a, b string) error {
+	return filepath.WalkDir(a, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		want, err := hashOf(path)
+		if err != nil {
+			return err
+		}
+		got, err := hashOf(b + path[len(a):])
+		if err == nil && got != want {
+			err = fmt.Errorf("%s differs from %s", b+path[len(a):], path)
+		}
+		return err
+	})
+}
+
+func hashOf(path string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
 // same returns an error unless a and b have the same number of files and of bytes.

@@ -7,7 +7,7 @@ import (
 
 func git() tool {
 	return tool{
-		name: "git", ask: "--version", version: word(2), open: openGit, places: []string{here},
+		name: "git", ask: "--version", version: word(2), open: openGit, places: []string{here, onDemand},
 		settings: "core.compression=1, its fastest; gc.auto=0, so that only a gc that is measured runs",
 	}
 }

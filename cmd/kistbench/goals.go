@@ -118,6 +118,10 @@ var goals = []goal{
 	{"first version to a server, text", "≤ 0.6 × the fastest peer", 0.6, against(workFirst, seconds, anyTool, "src"+onServer, "many"+onServer)},
 	{"first version to a server, media", "≤ 0.7 × the fastest peer", 0.7, against(workFirst, seconds, anyTool, "media"+onServer)},
 	{"clone from a server", "≤ 0.7 × the fastest restore", 0.7, against(workRestore, seconds, anyTool, "media"+onServer, "src"+onServer, "many"+onServer)},
+	{"lazy clone, requests", "≤ 30", 30, partFigures(workLazy)},
+	{"— then one file", "≤ 16", 16, partFigures(workOpen)},
+	{"— then a folder of 1,000 files", "≤ 12", 12, partFigures(workPart)},
+	{"— the same again", "≤ 2", 2, partFigures(workAgain)},
 	{"push to an encrypted remote", "≤ 1.1 × clear", 1.1, toClear(workPush, seconds, onFolder, onServer)},
 	{"— processor time", "≤ 1.1 × clear", 1.1, toClear(workPush, cpu, onFolder, onServer)},
 	{"clone of an encrypted remote", "≤ 1.1 × clear", 1.1, toClear(workRestore, seconds, onFolder, onServer)},
@@ -140,6 +144,11 @@ var goals = []goal{
 	{"switch among 200,000 files", "≤ 2 × git", 2, beside("switched", seconds, "switch BRANCH")},
 	{"open the repository, and log -n 1", "≤ 20 ms", 20, []figure{{"ms", func(r *Report) float64 { return 1000 * lastOfCurve(r, curveHistory, workLog) }}}},
 	{"the last commits beside the first, of a long history", "≤ 1.2 ×", 1.2, []figure{{"commit", growth(workCommit)}, {"status", growth(workStatus)}, {"log", growth(workLog)}}},
+}
+
+// partFigures returns the requests of kist for a part of a version.
+func partFigures(work string) []figure {
+	return []figure{{"mixed" + onDemand, func(r *Report) float64 { return medianOf(r.samples("mixed"+onDemand, work, kistTool), requests) }}}
 }
 
 // beside returns a figure for each work on a set: the ratio of a metric of kist to that of git.

@@ -7,7 +7,7 @@ import (
 )
 
 func kist() tool {
-	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, places: []string{here, onFolder, onServer}}
+	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, places: []string{here, onFolder, onServer, onDemand}}
 }
 
 // encryptedTool is the name of kist with an encrypted remote. It is compared with kist, and is no peer of it.

@@ -56,8 +56,8 @@ func newTestBench(t *testing.T, dir string, args ...string) *bench {
 // TestRace makes a small run of kist and git, from the sets to the tables.
 func TestRace(t *testing.T) {
 	dir := t.TempDir()
-	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-git", "git")
-	if len(b.tools) != 3 || len(b.report.Skipped) != 3 {
+	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-git", "git", "-git-annex=")
+	if len(b.tools) != 3 || len(b.report.Skipped) != 4 {
 		t.Fatalf("tools %+v, skipped %+v", b.report.Tools, b.report.Skipped)
 	}
 	many := manySet(150)
@@ -134,7 +134,7 @@ func TestRace(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
-	b := newTestBench(t, dir, "-commits", "6", "-restic=", "-kopia=", "-borg=", "-git=")
+	b := newTestBench(t, dir, "-commits", "6", "-restic=", "-kopia=", "-borg=", "-git=", "-git-annex=")
 	f := &folder{dataSet: historySet(), path: filepath.Join(dir, "data")}
 	check(t, f.prepare(t.Context()))
 	f.touched = f.touched.Add(-minAge)
@@ -231,7 +231,7 @@ func TestStopped(t *testing.T) {
 	saved := filepath.Join(dir, "report.json")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	args := []string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git=", "-dir", dir, "-sets", "wide", "-wide", "100", "-json", saved}
+	args := []string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git=", "-git-annex=", "-dir", dir, "-sets", "wide", "-wide", "100", "-json", saved}
 	if err := run(ctx, args, io.Discard, cancelAt{"waiting", cancel}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want %v", err, context.Canceled)
 	}

@@ -1,5 +1,5 @@
 // Kistbench measures kist beside the programs that people use for the same
-// work: restic, kopia, borg and git, if they are on PATH.
+// work: restic, kopia, borg, git and git-annex, if they are on PATH.
 //
 //	kistbench -kist bin/kist -quick
 //

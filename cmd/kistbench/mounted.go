@@ -91,35 +91,44 @@ const mountTime = time.Minute
 
 // mounted calls work while a command has a repository mounted at a folder. Version is the folder
 // of the last version.
-func (r *runner) mounted(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (s Sample, err error) {
+func (r *runner) mounted(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (Sample, error) {
+	unmount, err := r.mount(ctx, c, at, version)
+	if err != nil {
+		return Sample{}, err
+	}
+	s, err := work(version)
+	return s, errors.Join(err, unmount())
+}
+
+// mount starts a command that mounts a repository at a folder, and waits until the folder of the last version is there.
+func (r *runner) mount(ctx context.Context, c command, at, version string) (unmount func() error, err error) {
 	var stderr tail
 	cmd := r.prepare(ctx, c)
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
-		return s, err
+		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	defer func() {
-		unmount := exec.Command("fusermount3", "-u", at).Run()
-		if unmount != nil {
+	unmount = func() error {
+		err := exec.Command("fusermount3", "-u", at).Run()
+		if err != nil {
 			cmd.Process.Kill()
 		}
-		err = errors.Join(err, unmount, <-ended)
-	}()
+		return errors.Join(err, <-ended)
+	}
 
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(version); err == nil {
-			return work(version)
+			return unmount, nil
 		}
 		select {
 		case err := <-ended:
-			ended <- err
-			return s, fmt.Errorf("%s: the mount ended: %s", c.args[0], stderr.String())
+			return nil, fmt.Errorf("%s: the mount ended: %w: %s", c.args[0], err, stderr.String())
 		default:
 		}
 		if time.Since(began) > mountTime {
-			return s, fmt.Errorf("%s: no mount after %v: %s", c.args[0], mountTime, stderr.String())
+			return nil, errors.Join(fmt.Errorf("%s: no mount after %v: %s", c.args[0], mountTime, stderr.String()), unmount())
 		}
 	}
 }

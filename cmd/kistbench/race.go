@@ -35,6 +35,7 @@ const (
 	here     = ""        // a folder; kist has no remote
 	onFolder = "-folder" // a remote in a folder
 	onServer = "-s3"
+	onDemand = "-lazy" // as onServer, but kist and git-annex clone without content, and git's server is its own
 )
 
 // event returns a race and adds its set to the report.
@@ -47,6 +48,8 @@ func (b *bench) event(f *folder, place string, server *server) *event {
 	switch place {
 	case onFolder:
 		title = "to a remote in a folder: " + title
+	case onDemand:
+		title = "parts of a version, from a server on the same machine whose answers are 20 ms late: " + title
 	case onServer:
 		title = "to an S3 server on the same machine: " + title
 	}
@@ -227,7 +230,7 @@ func (e *event) run(ctx context.Context, round int, work func(context.Context) e
 		switch e.place {
 		case onFolder:
 			c.remote = &prefix{name: filepath.Join(c.dir, "remote")}
-		case onServer:
+		case onServer, onDemand:
 			c.remote = &prefix{e.server, fmt.Sprintf("%s/%s-%s-%d", filepath.Base(e.dir), e.set, t.name, e.round)}
 		}
 		e.contestants = append(e.contestants, c)
@@ -249,6 +252,9 @@ func (c *contestant) remove(ctx context.Context) error {
 	return err
 }
 
+// storeNothing are the pieces of work after which the repository has the same size.
+var storeNothing = []string{workRestore, workMetadata, workPush, workFetch, workLazy, workOpen, workPart, workAgain, workLarge}
+
 // each calls do for each contestant and adds the sample to the report. Do returns
 // errors.ErrUnsupported if the tool cannot do the work. Step is 0, or the number of the step of
 // work with steps.
@@ -264,7 +270,7 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 		if errors.Is(err, errors.ErrUnsupported) {
 			continue
 		}
-		if err == nil && !slices.Contains([]string{workRestore, workMetadata, workPush, workFetch}, work) {
+		if err == nil && !slices.Contains(storeNothing, work) {
 			s.Stored, err = c.stored(ctx)
 		}
 		if err != nil {
@@ -286,11 +292,7 @@ func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sa
 	if e.server == nil || e.server.relay == nil {
 		return do(c)
 	}
-	before := e.server.relay.carried()
-	s, err := do(c)
-	more := e.server.relay.carried().minus(before)
-	s.Sent, s.Received, s.Requests = more.sent, more.received, more.requests
-	return s, err
+	return e.server.relay.counted(func() (Sample, error) { return do(c) })
 }
 
 // stored returns the size of the repository in bytes.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // traffic is the amount of data that went over connections to a server.
@@ -22,7 +23,7 @@ func (t traffic) minus(u traffic) traffic {
 type relay struct {
 	net.Listener
 	to                       string
-	open                     sync.WaitGroup // connections
+	delay                    atomic.Int64 // of each connection and request, in nanoseconds
 	sent, received, requests atomic.Int64
 }
 
@@ -39,7 +40,7 @@ func newRelay(to string) (*relay, error) {
 			if err != nil {
 				return
 			}
-			r.open.Go(func() { r.forward(client.(*net.TCPConn)) })
+			go r.forward(client.(*net.TCPConn))
 		}
 	}()
 	return r, nil
@@ -48,6 +49,7 @@ func newRelay(to string) (*relay, error) {
 // forward copies the data of a connection in both directions.
 func (r *relay) forward(client *net.TCPConn) {
 	defer client.Close()
+	time.Sleep(time.Duration(r.delay.Load()))
 	conn, err := net.Dial("tcp", r.to)
 	if err != nil {
 		return
@@ -59,8 +61,7 @@ func (r *relay) forward(client *net.TCPConn) {
 		io.Copy(&requestCounter{r, server}, client)
 		server.CloseWrite()
 	})
-	n, _ := io.Copy(client, server)
-	r.received.Add(n)
+	io.Copy(&answerCounter{r, client}, server)
 	client.CloseWrite()
 	up.Wait()
 }
@@ -78,14 +79,33 @@ type requestCounter struct {
 func (c *requestCounter) Write(p []byte) (int, error) {
 	if requestLine.Match(p) {
 		c.requests.Add(1)
+		time.Sleep(time.Duration(c.delay.Load()))
 	}
-	n, err := c.to.Write(p)
-	c.sent.Add(int64(n))
-	return n, err
+	c.sent.Add(int64(len(p)))
+	return c.to.Write(p)
 }
 
-// carried waits until no connection is open and returns the traffic so far.
+// answerCounter counts and passes on the data of a server. It counts first: so whatever a client received is counted.
+type answerCounter struct {
+	*relay
+	to io.Writer
+}
+
+func (c *answerCounter) Write(p []byte) (int, error) {
+	c.received.Add(int64(len(p)))
+	return c.to.Write(p)
+}
+
+// carried returns the traffic so far.
 func (r *relay) carried() traffic {
-	r.open.Wait()
 	return traffic{r.sent.Load(), r.received.Load(), r.requests.Load()}
+}
+
+// counted adds the traffic of some work to its sample.
+func (r *relay) counted(work func() (Sample, error)) (Sample, error) {
+	before := r.carried()
+	s, err := work()
+	more := r.carried().minus(before)
+	s.Sent, s.Received, s.Requests = s.Sent+more.sent, s.Received+more.received, s.Requests+more.requests
+	return s, err
 }

@@ -70,6 +70,11 @@ const (
 	workRead      = "read"      // read all files of the last version, in a mount
 	workRequest   = "request"   // answer requests of a small file over HTTP; the seconds are the 99th percentile
 	workRestore   = "restore"   // write the last version to a new folder
+	workLazy      = "lazy"      // a clone or a mount without content
+	workOpen      = "open"      // then read one small file
+	workPart      = "part"      // then a folder of 1,000
+	workAgain     = "again"     // the same folder again, after its files were removed
+	workLarge     = "large"     // then a large file
 	workNext      = "next"      // a version of each later release
 	workCompact   = "compact"   // gc
 	floorTool     = "floor"

@@ -6,7 +6,7 @@ import (
 )
 
 func restic() tool {
-	return tool{name: "restic", ask: "version", version: word(1), open: openRestic, places: []string{here, onServer}}
+	return tool{name: "restic", ask: "version", version: word(1), open: openRestic, places: []string{here, onServer, onDemand}}
 }
 
 type resticRepository struct{ opening }

@@ -51,7 +51,7 @@ func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 	if p.wants(setFolder) {
 		p.planRemotes(ctx, onFolder, nil)
 	}
-	if p.wants(setS3) {
+	if p.wants(setS3) || p.wants(setLazy) {
 		return p.planServer(ctx)
 	}
 	return func() {}
@@ -73,10 +73,21 @@ func (p *schedule) planRemotes(ctx context.Context, place string, server *server
 func (p *schedule) planServer(ctx context.Context) (cleanup func()) {
 	server, err := findServer()
 	if err != nil {
-		p.report.skip(setS3, err.Error())
+		p.report.skip(setS3+" and "+setLazy, err.Error())
 		return func() {}
 	}
-	p.planRemotes(ctx, onServer, server)
+	if p.wants(setS3) {
+		p.planRemotes(ctx, onServer, server)
+	}
+	if p.wants(setLazy) {
+		set := mixedSet(p.opts.scale(10, 3), int64(p.opts.scale(1024, 64))*mib)
+		p.add(ctx, onDemand, set, func(f *folder) roundOf {
+			e := p.event(f, onDemand, server)
+			return func(ctx context.Context, round int) error {
+				return e.run(ctx, round, func(ctx context.Context) error { return e.readParts(ctx, lateness) })
+			}
+		})
+	}
 	return server.close
 }
 

@@ -16,7 +16,7 @@ func TestRaceToServer(t *testing.T) {
 	check(t, err)
 	defer server.close()
 	dir := t.TempDir()
-	b := newTestBench(t, dir, "-borg=", "-git=")
+	b := newTestBench(t, dir, "-borg=", "-git=", "-git-annex=")
 	f := &folder{dataSet: mediaSet(4 * mib), path: filepath.Join(dir, "data")}
 	check(t, f.prepare(t.Context()))
 	f.touched = f.touched.Add(-minAge)

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
 
-// allSets are the names that -sets takes, in the order of the run. The last five are not folders.
+// allSets are the names that -sets takes, in the order of the run. The last six are not folders.
 // versions is a race over releases, commands runs commands on histories, folder and s3 are races to remotes
-// in a folder and to a server, and growth measures only kist.
-var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setFolder, setS3, setGrowth}
+// in a folder and to a server. lazy reads parts of a version from a server. growth measures only kist.
+var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setFolder, setS3, setLazy, setGrowth}
 
 const (
 	setVersions = "versions"
 	setFolder   = "folder"
 	setS3       = "s3"
+	setLazy     = "lazy"
 	setGrowth   = "growth"
 )
 
@@ -87,6 +89,25 @@ func mediaSet(size int64) dataSet {
 			return nil
 		},
 		mutate: func(dir string, n uint64) error { return putInFront(filepath.Join(dir, "film-3.mov"), 1000+n, mib) },
+	}
+}
+
+// partFiles is the number of files in a folder of the set mixed.
+const partFiles = 1000
+
+// mixedSet has folders of small files, one small file alone, and one large file.
+func mixedSet(folders int, large int64) dataSet {
+	name := func(i int) string {
+		return filepath.Join(fmt.Sprintf("d%02d", i/partFiles), fmt.Sprintf("note-%06d.txt", i))
+	}
+	files := folders * partFiles
+	return dataSet{
+		name:  "mixed",
+		title: fmt.Sprintf("%d folders of %s text files of up to %d bytes, and a file of %s that does not compress", folders, thousands(partFiles), smallFile, byteSize(large)),
+		about: known(files+1, int64(files)*smallFile/2+large),
+		make: func(_ context.Context, dir string) error {
+			return errors.Join(writeTexts(dir, files, smallFile, 60, name), os.Mkdir(filepath.Join(dir, "film"), 0o777), writeNoise(filepath.Join(dir, largePart), 60, large))
+		},
 	}
 }
 

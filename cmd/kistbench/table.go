@@ -78,6 +78,24 @@ var rows = []row{
 	of("requests after the change", workChanged, requests),
 }
 
+// partRows are the rows of the race for parts of a version.
+var partRows = []row{
+	of("lazy clone or mount, s", workLazy, seconds),
+	of("— requests", workLazy, requests),
+	of("— received, MiB", workLazy, mebibytes(received)),
+	of("one file, s", workOpen, seconds),
+	of("— requests", workOpen, requests),
+	of("— received, MiB", workOpen, mebibytes(received)),
+	of("a folder of 1,000 files, s", workPart, seconds),
+	of("— requests", workPart, requests),
+	of("— received, MiB", workPart, mebibytes(received)),
+	of("the same again, s", workAgain, seconds),
+	of("— requests", workAgain, requests),
+	of("a large file, s", workLarge, seconds),
+	of("— requests", workLarge, requests),
+	of("— received, MiB", workLarge, mebibytes(received)),
+}
+
 // releaseRows are the rows of the race over releases.
 var releaseRows = []row{
 	of("first release, s", workFirst, seconds),
@@ -111,6 +129,8 @@ func setTable(r *Report, set string) string {
 	lines := rows
 	if set == setVersions {
 		lines = releaseRows
+	} else if strings.HasSuffix(set, onDemand) {
+		lines = partRows
 	} else if commands := commandRows(r, set); len(commands) > 0 {
 		lines = commands
 	}

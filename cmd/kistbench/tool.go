@@ -15,7 +15,7 @@ import (
 const kistTool = "kist"
 
 // toolNames are the names of all tools, in the order of columns.
-var toolNames = []string{kistTool, "restic", "kopia", "borg", "git"}
+var toolNames = []string{kistTool, "restic", "kopia", "borg", "git", annexTool}
 
 // tool is a program that keeps versions of folders.
 type tool struct {
@@ -72,7 +72,7 @@ var errNotFound = errors.New("not on PATH, and no option names it")
 
 // findTools returns the tools that have a program, kist first. It notes the others in the report.
 func findTools(ctx context.Context, opts *options, r *runner, report *Report) ([]tool, error) {
-	all := []tool{kist(), restic(), kopia(), borg(), git()}
+	all := []tool{kist(), restic(), kopia(), borg(), git(), annex()}
 	var found []tool
 	for _, t := range all {
 		program, given := opts.tools[t.name]

@@ -22,6 +22,7 @@ type Info struct {
 	Name     string
 	Size     int64     // bytes
 	Modified time.Time // by the store's clock; nothing safe depends on it
+	Archived bool      // Get may not work before a thaw, see [Archiver]
 }
 
 // Blobs keeps immutable byte strings under names. A blob is complete or
@@ -357,8 +358,10 @@ var (
 	ErrHostKey = errors.New("the key of the host is not known")
 	// ErrClock means that the clocks of this machine and of the store differ.
 	ErrClock = errors.New("the clock of this machine differs from the clock of the store")
-	// ErrArchived means that a store has put a blob into an archive, where it cannot be read.
+	// ErrArchived means that a blob lies in an archive, where it cannot be read before a thaw. See [Archiver].
 	ErrArchived = errors.New("the store has archived the file")
+	// ErrClass means that a store has no such class of storage.
+	ErrClass = errors.New("the store has no such class of storage")
 	// ErrServer means that a web server does not send files as they are, or not in parts.
 	ErrServer = errors.New("the web server is not fit for a remote")
 	// ErrReadOnly means that a store can only be read, by anybody. The kind is then ErrPermission.
@@ -367,7 +370,7 @@ var (
 
 // Error is the error of an operation on a remote.
 type Error struct {
-	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "lock", "open"
+	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "lock", "thaw", "open"
 	Name string // of the blob, or the prefix of a list; may be empty
 	Kind error  // one of the sentinels above; nil: none of them, and no retry
 

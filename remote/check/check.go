@@ -239,15 +239,16 @@ func (r *Report) Shared() bool { return r.allPassed(func(*step) bool { return tr
 // requests, instead of ignoring the condition, is not usable as it was opened.
 func (r *Report) Usable() bool { return r.allPassed(func(s *step) bool { return !s.exclusive }) }
 
-// allPassed reports whether all steps passed that matter, and [RunLock] has not failed.
+// allPassed reports whether all steps passed that matter, and neither [RunLock] nor [RunClass] has failed.
 func (r *Report) allPassed(matters func(*step) bool) bool {
 	for i := range steps {
 		if matters(&steps[i]) && !r.hasPassed(&steps[i]) {
 			return false
 		}
 	}
-	last := r.Checks[len(r.Checks)-1]
-	return last.Name != lockStep.name || last.Status == OK
+	return !slices.ContainsFunc(r.Checks, func(c Result) bool {
+		return (c.Name == lockStep.name || c.Name == Class) && c.Status == Failed
+	})
 }
 
 // hasPassed reports whether a step has passed.

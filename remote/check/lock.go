@@ -20,9 +20,14 @@ var lockStep = step{name: "lock", what: "a stored blob stays locked"}
 // RunLock checks that a store locks blobs, and that the credentials permit that. It adds
 // the result to the report of [Run]. The probe is locked, so it stays for an hour.
 func RunLock(ctx context.Context, b remote.Backend, r *Report, lock remote.Lock, o Options) {
-	result := Result{Name: lockStep.name, What: lockStep.what, Status: OK}
+	r.runExtra(&lockStep, o, func() error { return tryLock(ctx, b, r.Prefix+"packs/lock", lock, o) })
+}
+
+// runExtra runs a check that is no part of [Run], and adds its result.
+func (r *Report) runExtra(s *step, o Options, run func() error) {
+	result := Result{Name: s.name, What: s.what, Status: OK}
 	start := o.Now()
-	if err := tryLock(ctx, b, r.Prefix+"packs/lock", lock, o); err != nil {
+	if err := run(); err != nil {
 		result.Status, result.Detail, result.Err = Failed, err.Error(), err
 	}
 	result.Took = max(0, o.Now().Sub(start))

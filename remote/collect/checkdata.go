@@ -295,7 +295,7 @@ func (c *checker) isReported(e pack.Entry) bool {
 
 // readPack reads from a pack.
 func (c *checker) readPack(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
-	n, err := c.r.Backend().Get(ctx, p.Name.Path(), b, off)
+	n, err := c.r.ReadPack(ctx, p, b, off)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.totals.Bytes += int64(n)

@@ -141,6 +141,11 @@ func (w *Writer) appendValue(key object.Key, value []byte) (depth uint8, err err
 // Len returns the number of objects added.
 func (w *Writer) Len() int { return len(w.records) }
 
+// HasNodes reports whether the pack has objects that are no chunks.
+func (w *Writer) HasNodes() bool {
+	return slices.ContainsFunc(w.records, func(r keys.Record) bool { return r.Key.Kind.IsNode() })
+}
+
 // Size returns the size of the pack, in bytes, if it were finished now.
 func (w *Writer) Size() int { return w.sizeWith(0, 0) }
 

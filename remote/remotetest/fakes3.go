@@ -56,15 +56,18 @@ type FakeS3 struct {
 	replay    float64
 	pageSize  int
 	clock     time.Time // Last-Modified of the newest object
+	archive   fakeArchive
 }
 
 type fakeObject struct {
 	data     []byte
 	modified time.Time
+	class    string // of storage; "": STANDARD
 }
 
 type fakeEffect struct {
 	key         string
+	class       string
 	data        []byte // nil: a DELETE
 	conditional bool
 }
@@ -72,7 +75,7 @@ type fakeEffect struct {
 // S3Request is a request that a [FakeS3] got.
 type S3Request struct {
 	N      int    // the number of the request, from 1
-	Kind   string // "get", "head", "put", "delete", "list", "bucket" (HEAD or location), "other"
+	Kind   string // "get", "head", "put", "delete", "list", "restore", "bucket" (HEAD or location), "other"
 	Key    string // of the object, or the prefix of a list
 	Bucket string
 	Size   int64 // bytes of the body that it says it has
@@ -243,11 +246,12 @@ func (f *FakeS3) SetObject(key string, data []byte) {
 		delete(f.objects, key)
 		return
 	}
-	f.store(key, slices.Clone(data))
+	f.store(key, f.objects[key].class, slices.Clone(data))
 }
 
-// store stores an object. The caller holds f.mu.
-func (f *FakeS3) store(key string, data []byte) {
+// store stores an object in a class of storage. The caller holds f.mu.
+func (f *FakeS3) store(key, class string, data []byte) {
 	f.clock = f.clock.Add(time.Second)
-	f.objects[key] = fakeObject{data: data, modified: f.clock}
+	f.objects[key] = fakeObject{data: data, modified: f.clock, class: class}
+	delete(f.archive.copies, key)
 }

@@ -2,6 +2,7 @@ package remotetest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/hex"
@@ -65,7 +66,7 @@ func (f *FakeS3) list(w http.ResponseWriter, query url.Values) {
 		}
 		page.Contents = append(page.Contents, fakeListEntry{
 			Key: key, LastModified: o.modified.Format("2006-01-02T15:04:05.000Z"), ETag: `"` + hex.EncodeToString(sum[:]) + `"`,
-			Size: len(o.data), StorageClass: "STANDARD",
+			Size: len(o.data), StorageClass: cmp.Or(o.class, "STANDARD"),
 		})
 	}
 	f.mu.Unlock()

@@ -28,8 +28,9 @@ func (f *FakeS3) take(req S3Request, body []byte) bool {
 		if _, taken := f.objects[req.Key]; taken && conditional {
 			return false
 		}
-		f.store(req.Key, body)
-		f.effects = append(f.effects, fakeEffect{key: req.Key, data: body, conditional: conditional})
+		class := req.Header.Get("X-Amz-Storage-Class")
+		f.store(req.Key, class, body)
+		f.effects = append(f.effects, fakeEffect{key: req.Key, class: class, data: body, conditional: conditional})
 		return true
 	}
 	return false
@@ -47,7 +48,7 @@ func (f *FakeS3) replayOne() {
 	case e.data == nil:
 		delete(f.objects, e.key)
 	case !taken || !e.conditional:
-		f.store(e.key, e.data)
+		f.store(e.key, e.class, e.data)
 	}
 }
 
@@ -60,6 +61,10 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 	sha := sha256.Sum256(body)
 	if want := r.Header.Get("X-Amz-Content-Sha256"); len(want) == 2*len(sha) && want != hex.EncodeToString(sha[:]) {
 		writeS3Error(w, 400, "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
+		return
+	}
+	if class := r.Header.Get("X-Amz-Storage-Class"); class != "" && !slices.Contains(fakeClasses, class) {
+		writeS3Error(w, 400, "InvalidStorageClass", "The storage class you specified is not valid")
 		return
 	}
 	conditional := r.Header.Get("If-None-Match") == "*"
@@ -122,6 +127,9 @@ func (f *FakeS3) get(w http.ResponseWriter, r *http.Request, key string, answer 
 	f.mu.Unlock()
 	if !ok {
 		writeS3Error(w, 404, "NoSuchKey", "The specified key does not exist.")
+		return
+	}
+	if !f.showArchived(w, r, key, o.class) {
 		return
 	}
 	data := o.data

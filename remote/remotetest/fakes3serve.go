@@ -65,6 +65,10 @@ func fakeRequest(r *http.Request) S3Request {
 		switch r.Method {
 		case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete:
 			req.Kind = strings.ToLower(r.Method)
+		case http.MethodPost:
+			if query.Has("restore") {
+				req.Kind = "restore"
+			}
 		}
 	case r.Method == http.MethodHead, query.Has("location"):
 		req.Kind = "bucket"
@@ -92,6 +96,8 @@ func (f *FakeS3) dispatch(w http.ResponseWriter, r *http.Request, req S3Request,
 		f.get(w, r, req.Key, answer)
 	case req.Kind == "put":
 		f.put(w, r, req.Key, body)
+	case req.Kind == "restore":
+		f.restore(w, req.Key, body)
 	case req.Kind == "delete":
 		f.take(req, nil)
 		w.WriteHeader(http.StatusNoContent)

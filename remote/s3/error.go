@@ -110,6 +110,8 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 		return remote.ErrUnsupported
 	case codeArchived:
 		return nil
+	case codeClass:
+		return remote.ErrUnsupported
 	case "NoSuchBucket":
 		return remote.ErrNoStore
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidTokenId", "TokenRefreshRequired",
@@ -150,10 +152,11 @@ const (
 	codeNoRanges = "no ranges"
 	codeClock    = "RequestTimeTooSkewed"
 	codeArchived = "InvalidObjectState"
+	codeClass    = "InvalidStorageClass"
 )
 
 // ownWords has the causes that are more than the store's reason, by the code of S3.
-var ownWords = map[string]error{codeClock: remote.ErrClock, codeArchived: remote.ErrArchived}
+var ownWords = map[string]error{codeClock: remote.ErrClock, codeArchived: remote.ErrArchived, codeClass: remote.ErrClass}
 
 // reasonFor returns the store's reason for an error, in its own words.
 func (b *Backend) reasonFor(op string, resp minio.ErrorResponse, a *answer) error {

@@ -57,7 +57,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		{403, "InvalidAccessKeyId", "No such key.", "", everything, remote.ErrCredentials, 0, "No such key."},
 		{403, "SignatureDoesNotMatch", "Wrong.", "", everything, remote.ErrCredentials, 0, "Wrong."},
 		{403, "RequestTimeTooSkewed", "The clock is wrong.", "", everything, remote.ErrCredentials, 0, "the clock of this machine differs from the clock of the store: The clock is wrong."},
-		{403, "InvalidObjectState", "Not here.", "", "get stat", nil, 0, "the store has archived the file: Not here. (InvalidObjectState, HTTP 403)"},
+		{403, "InvalidObjectState", "Not here.", "", "get", nil, 0, "the store has archived the file: Not here. (InvalidObjectState, HTTP 403)"},
 		{400, "ExpiredToken", "Too old.", "", everything, remote.ErrCredentials, 0, "Too old. (ExpiredToken, HTTP 400)"},
 		{401, "Unauthorized", "Who?", "", everything, remote.ErrCredentials, 0, "Who?"},
 		{404, "NoSuchBucket", "No bucket.", "", everything, remote.ErrNoStore, 0, `bucket "kist-test" does not exist`},

@@ -60,7 +60,8 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 	info := remote.Info{Name: name}
 	err := b.callStore(ctx, "stat", name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		body, part, err := b.openSpan(ctx, client, a, span{name, 0, 1})
-		if err != nil {
+		info.Archived = minio.ToErrorResponse(err).Code == codeArchived
+		if err != nil && !info.Archived {
 			return err
 		}
 		if part.size == 0 { // the answer has no time
@@ -190,6 +191,9 @@ func (b *Backend) sendObject(ctx context.Context, op, name string, body markedBo
 		options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
 		if conditional {
 			options.SetMatchETagExcept("*")
+		}
+		if remote.IsContent(ctx) && body.size >= remote.MinClassed {
+			options.StorageClass = b.class
 		}
 		if lock := b.lock.Load(); lock != nil {
 			options.Mode, options.RetainUntilDate = mode(lock.Governance), b.now().Add(lock.Age).UTC()
@@ -333,7 +337,7 @@ func (b *Backend) list(ctx context.Context, client *minio.Core, prefix, after st
 			continue // not an object of kist
 		}
 		modified := object.LastModified.Truncate(time.Second) // to the second, as in Stat
-		if !yield(remote.Info{Name: name, Size: object.Size, Modified: modified}, nil) {
+		if !yield(remote.Info{Name: name, Size: object.Size, Modified: modified, Archived: thawTimes[object.StorageClass] > 0}, nil) {
 			return nil
 		}
 	}

@@ -52,7 +52,8 @@ type Backend struct {
 
 	now func() time.Time
 
-	lock atomic.Pointer[remote.Lock] // nil: objects are not locked
+	class string                      // of large packs of chunks; "": the bucket's usual one
+	lock  atomic.Pointer[remote.Lock] // nil: objects are not locked
 
 	client atomic.Pointer[regional] // replaced when the store names another region
 }
@@ -65,7 +66,7 @@ type regional struct {
 
 // Open opens the bucket of a URL:
 //
-//	s3://bucket/prefix?endpoint=…&region=…&profile=…&path-style=…&anonymous=…&conditional=…
+//	s3://bucket/prefix?endpoint=…&region=…&profile=…&path-style=…&anonymous=…&conditional=…&class=…
 //
 // Only the bucket is required. With conditional=false no request is
 // conditional, for stores that refuse such requests and have a single writer.
@@ -98,7 +99,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 		return nil, failed(remote.ErrCredentials, err)
 	}
 
-	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, unconditional: l.unconditional, now: env.Now}
+	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, unconditional: l.unconditional, class: l.class, now: env.Now}
 	b.md5.Store(l.anonymous)
 	if b.endpoint, err = l.findEndpoint(p, env); err != nil {
 		return nil, failed(remote.ErrURL, err)
@@ -212,9 +213,9 @@ type location struct {
 	prefix string // "" or ends with a slash
 
 	// From the query; "" if absent.
-	endpoint, region, profile string
-	lookup                    minio.BucketLookupType
-	anonymous, unconditional  bool
+	endpoint, region, profile, class string
+	lookup                           minio.BucketLookupType
+	anonymous, unconditional         bool
 }
 
 // parseLocation parses the URL of a remote. Its errors contain no part of the URL.
@@ -305,8 +306,12 @@ func (l *location) parseQuery(rawQuery string) error {
 				return errors.New("conditional is neither true nor false")
 			}
 			l.unconditional = !conditional
+		case "class":
+			if l.class, err = parseClass(value); err != nil {
+				return err
+			}
 		default: // perhaps a secret: do not show the value
-			return fmt.Errorf("has %q; known are endpoint, region, profile, path-style, anonymous and conditional", name)
+			return fmt.Errorf("has %q; known are endpoint, region, profile, path-style, anonymous, conditional and class", name)
 		}
 	}
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -97,7 +99,11 @@ func (a *EarlyPacks) SendPack(ctx context.Context, body []byte, entries []pack.E
 	if err := a.u.checkEpoch(ctx); err != nil {
 		return err
 	}
-	name, err := a.u.r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
+	put := ctx
+	if !slices.ContainsFunc(entries, func(e pack.Entry) bool { return e.Key.Kind.IsNode() }) {
+		put = remote.WithContent(ctx)
+	}
+	name, err := a.u.r.putBlob(put, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
 		pack.Rename(body, name)
 		return bytes.NewReader(body), int64(len(body)), nil
 	})

@@ -193,7 +193,7 @@ func (g *packGiver) explainDeleted(ctx context.Context, missing error) error {
 // readCounted reads from a pack and counts the bytes. It returns fewer bytes than asked
 // for if the pack ends there.
 func (g *packGiver) readCounted(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
-	n, err := g.r.b.Get(ctx, p.Name.Path(), b, off)
+	n, err := g.r.ReadPack(ctx, p, b, off)
 	if err != nil {
 		return 0, err
 	}

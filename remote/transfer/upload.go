@@ -221,6 +221,9 @@ func CutBatches[T any](items []T, sizes PackSizes, room func(T) int) (batches []
 
 // PutPack sends a pack, and returns its entries.
 func (r *Remote) PutPack(ctx context.Context, w *pack.Writer) (entries []pack.Entry, err error) {
+	if !w.HasNodes() {
+		ctx = remote.WithContent(ctx)
+	}
 	_, err = r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
 		body, list, err := w.Finish(name)
 		entries = list

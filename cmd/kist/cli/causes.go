@@ -261,6 +261,7 @@ var Causes = []struct {
 	{matches(remote.ErrProgram), ExitRemote, "ssh", "install OpenSSH's client, or name another program: 'kist config --global core.ssh-command COMMAND'"},
 	{matches(remote.ErrHostKey), ExitRemote, "host-key", "connect once with ssh itself, and compare the key that it shows with that of the server"},
 	{matches(remote.ErrArchived), ExitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
+	{matches(remote.ErrClass), ExitRemote, "class", "name another one with class= in the URL, or none: see 'kist help s3'"},
 	{matches(remote.ErrCredentials), ExitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(remote.ErrCertificate), ExitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, KIST_HTTP_CA=FILE for a web server, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
 	{matches(remote.ErrServer), ExitRemote, "unsupported", "'kist help publish' says what a web server has to do"},

@@ -286,7 +286,7 @@ func tellChecked(env *cli.Env, m registry.Remote, report *check.Report) {
 	case report != nil && len(report.Checks) == 0:
 		env.PrintOutcome("%s can only be read: 'kist pull' reads it, and nothing can be pushed to it\n", cli.QuoteArg(remote.Redact(m.URL)))
 	case report != nil:
-		env.PrintOutcome("remote check passed: %s%s\n", sharing(m), secrecy(m))
+		env.PrintOutcome("remote check passed: %s%s%s\n", sharing(m), secrecy(m), storageClass(report))
 	case m.IsRepository():
 		env.PrintOutcome("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", cli.QuoteArg(m.URL))
 	}
@@ -304,6 +304,16 @@ func secrecy(m registry.Remote) string {
 		return ""
 	}
 	return "; everything is encrypted before it leaves this machine"
+}
+
+// storageClass returns what a check found about the class of storage, if the URL names one.
+func storageClass(report *check.Report) string {
+	for _, c := range report.Checks {
+		if c.Name == check.Class {
+			return "; " + c.What
+		}
+	}
+	return ""
 }
 
 // checkRepository warns if a remote has another repository than r. A store that can only be read has to be a remote.

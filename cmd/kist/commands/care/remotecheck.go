@@ -100,6 +100,9 @@ func checkStore(ctx context.Context, env *cli.Env, m registry.Remote) (*check.Re
 	if lock, _ := kist.ParseLock(m.ObjectLock); err == nil && lock.Age > 0 {
 		check.RunLock(ctx, b, report, lock, o)
 	}
+	if err == nil {
+		check.RunClass(ctx, b, report, o)
+	}
 	p.Stop()
 	if report == nil {
 		return nil, err

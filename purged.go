@@ -88,8 +88,8 @@ func (c *contents) Prefetch(ctx context.Context, keys []object.Key) {
 // HasFar implements [object.Prefetcher].
 func (c *contents) HasFar() bool { return object.HasFar(c.Reader) }
 
-// HasFarNodes is that of the reader below.
-func (c *contents) HasFarNodes() bool { return object.HasFarNodes(c.Reader) }
+// Below implements [object.Layer].
+func (c *contents) Below() object.Reader { return c.Reader }
 
 // check returns an error if key must not be read.
 func (c *contents) check(key object.Key) error {

@@ -42,10 +42,23 @@ func NewAwayError(key Key, err error) error {
 	return e
 }
 
-// BudgetError is the error for an object that is away if the process has fetched so much already that somebody has to agree.
-type BudgetError struct{ Limit int64 } // bytes
+// BudgetError is the error for content that is away if so much of it is needed that somebody has to agree.
+type BudgetError struct {
+	Limit  int64   // bytes
+	Bytes  int64   // the content that is needed; 0: unknown, but more than Limit
+	Places []Place // that have this content, and perhaps more; nil: unknown
+}
+
+// Place is a path in a commit.
+type Place struct {
+	Commit ID
+	Path   string // of a file or folder; "" for the root
+}
 
 func (e *BudgetError) Error() string {
+	if e.Bytes > 0 {
+		return fmt.Sprintf("%d bytes of content are away", e.Bytes)
+	}
 	return fmt.Sprintf("more than %d bytes of content are away", e.Limit)
 }
 

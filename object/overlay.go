@@ -71,14 +71,8 @@ func (o *Overlay) Get(ctx context.Context, key Key) ([]byte, error) {
 	return o.under.Get(ctx, key)
 }
 
-// Prefetch implements [Prefetcher], if the reader below does.
-func (o *Overlay) Prefetch(ctx context.Context, keys []Key) { Prefetch(ctx, o.under, keys) }
-
-// HasFar implements [Prefetcher], if the reader below does.
-func (o *Overlay) HasFar() bool { return HasFar(o.under) }
-
-// HasFarNodes is that of the reader below.
-func (o *Overlay) HasFarNodes() bool { return HasFarNodes(o.under) }
+// Below implements [Layer].
+func (o *Overlay) Below() Reader { return o.under }
 
 // PassOver implements [Lenient], if the reader below does.
 func (o *Overlay) PassOver(path string, key Key, err error) bool {

@@ -68,16 +68,34 @@ type Prefetcher interface {
 // them keeps the last four times as many in memory.
 const MaxPrefetch = 16 << 20
 
-// Prefetch calls the Prefetch of r, if r is a [Prefetcher].
+// Layer is a [Reader] over another one, from which it reads far objects.
+type Layer interface{ Below() Reader }
+
+// below returns the first T from r down.
+func below[T any](r Reader) (found T, ok bool) {
+	for r != nil {
+		if found, ok = r.(T); ok {
+			break
+		}
+		layer, more := r.(Layer)
+		if !more {
+			break
+		}
+		r = layer.Below()
+	}
+	return found, ok
+}
+
+// Prefetch calls the Prefetch of r, or of a reader below it, if one is a [Prefetcher].
 func Prefetch(ctx context.Context, r Reader, keys []Key) {
-	if p, ok := r.(Prefetcher); ok && len(keys) > 0 {
+	if p, ok := below[Prefetcher](r); ok && len(keys) > 0 {
 		p.Prefetch(ctx, keys)
 	}
 }
 
-// HasFar calls the HasFar of r, and returns false if r is no [Prefetcher].
+// HasFar calls the HasFar of r, or of a reader below it, and returns false if none is a [Prefetcher].
 func HasFar(r Reader) bool {
-	p, ok := r.(Prefetcher)
+	p, ok := below[Prefetcher](r)
 	return ok && p.HasFar()
 }
 
@@ -92,7 +110,7 @@ func IsPassing(ctx context.Context) bool { return ctx.Value(passingKey{}) != nil
 
 // HasFarNodes reports whether r may have to fetch trees and manifests, too.
 func HasFarNodes(r Reader) bool {
-	f, ok := r.(interface{ HasFarNodes() bool })
+	f, ok := below[interface{ HasFarNodes() bool }](r)
 	return ok && f.HasFarNodes()
 }
 

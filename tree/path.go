@@ -118,6 +118,20 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
+// CommonFolder returns the longest path to which all of paths are equal or below, "" for the root.
+func CommonFolder(paths []string) string {
+	if len(paths) == 0 {
+		return ""
+	}
+	common := paths[0]
+	for _, path := range paths[1:] {
+		for !Below(path, common) {
+			common, _ = Split(common)
+		}
+	}
+	return common
+}
+
 // GitFolder returns the beginning of a path that ends with its first form of the name .git
 // ([object.IsGitName]), or "" if no name in the path is one.
 func GitFolder(path string) string {

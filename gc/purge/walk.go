@@ -106,7 +106,16 @@ func (w *HistorySearch) findCommits(ctx context.Context) error {
 	slices.SortFunc(w.commits, func(a, b history.Commit) int {
 		return cmp.Or(b.Committer.Time.Compare(a.Committer.Time), a.ID.Compare(b.ID))
 	})
-	return nil
+	return w.bringNodes(ctx)
+}
+
+// bringNodes brings near all trees and lists of the commits, which a search reads.
+func (w *HistorySearch) bringNodes(ctx context.Context) error {
+	var roots []object.ID
+	for _, c := range w.commits {
+		roots = append(roots, c.Tree)
+	}
+	return tree.Bring(ctx, w.here, true, roots...)
 }
 
 // findUses finds the uses of targets, and other contents that share their parts.

@@ -67,6 +67,9 @@ func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.
 	if err := p.splitIndex(s, p.scope); err != nil {
 		return err
 	}
+	if err := p.bringTrees(ctx, s.objects); err != nil {
+		return err
+	}
 
 	for i := range p.graph.commits {
 		commit := &p.graph.commits[i]
@@ -87,6 +90,21 @@ func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.
 	}
 
 	return nil
+}
+
+// bringTrees brings near the trees that lead to the paths.
+func (p *pathCensus) bringTrees(ctx context.Context, r object.Reader) error {
+	var roots []object.ID
+	var paths []string
+	for i := range p.graph.commits {
+		if content := p.graph.commits[i].content; p.scope[i] && len(content) > 0 && content[0].Kind == object.KindTree {
+			roots = append(roots, content[0].ID)
+		}
+	}
+	for _, space := range p.spaces {
+		paths = append(paths, space.Name)
+	}
+	return tree.BringPaths(ctx, r, roots, paths)
 }
 
 // countPaths adds the totals of the paths in commit i.

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 
@@ -13,7 +14,8 @@ import (
 // room for in a volume. So the same read costs nothing the second time. It is safe for concurrent
 // use.
 type fetched struct {
-	lazy bool // of the store
+	lazy  bool // of the store
+	store *Store
 
 	mu      sync.Mutex // guards the following
 	recent  map[object.Key][]byte
@@ -152,6 +154,37 @@ func (s *Store) HasFar() bool {
 	return err == nil && slices.ContainsFunc(l.volumes, (*sealedVolume).isEvicted)
 }
 
+// Budgeter bounds the content that is fetched.
+type Budgeter interface {
+	// HasBudget reports whether somebody has to agree before much is fetched.
+	HasBudget() bool
+
+	// Agree returns a [*object.BudgetError] if nobody agrees to a fetch of so many bytes of chunks.
+	Agree(bytes int64) error
+}
+
+// Agree implements [object.Payer]: Elsewhere decides, if it is a [Budgeter].
+func (f *fetched) Agree(ctx context.Context, chunks iter.Seq2[object.ChunkRef, error]) error {
+	b, ok := f.store.Elsewhere.(Budgeter)
+	if !ok || !b.HasBudget() {
+		return nil
+	}
+	far, total := map[object.ID]bool{}, int64(0)
+	for c, err := range chunks {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if _, seen := far[c.ID]; !seen && isFar(f.store, object.Key{Kind: object.KindChunk, ID: c.ID}) {
+			far[c.ID] = true
+			total += int64(c.Size)
+		}
+	}
+	return b.Agree(total)
+}
+
 // Prefetch implements [object.Prefetcher], as the store does.
 func (s *Session) Prefetch(ctx context.Context, keys []object.Key) { s.store.Prefetch(ctx, keys) }
 
@@ -168,7 +201,7 @@ func (v *sealedVolume) isEvicted() bool {
 }
 
 var (
-	_ object.Prefetcher = (*Store)(nil)
+	_ object.Payer      = (*Store)(nil)
 	_ object.Prefetcher = (*Session)(nil)
 )
 

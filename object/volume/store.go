@@ -74,6 +74,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 	}
 
 	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(frame.Fastest), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles(), fetched: fetched{lazy: o.Lazy}}
+	s.fetched.store = s
 	if _, err := s.listVolumes(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}

@@ -285,7 +285,7 @@ func TestLazyBudget(t *testing.T) {
 	}{"no": {false, true}, "yes": {true, false}} {
 		r, _ := lazyClone(t, faulty, exchange.CloneOptions{NoCheckout: true})
 		asked := 0
-		registry.LimitFetches(r, 5000, func(int64) bool { asked++; return test.ask })
+		registry.LimitFetches(r, 5000, func(*object.BudgetError) bool { asked++; return test.ask })
 		tip, err := r.Resolve(t.Context(), "origin/main")
 		s.Check(err)
 		_, err = kisttest.ReadFiles(t.Context(), r, tip)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/readable"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
 
@@ -35,12 +37,39 @@ func limitFetches(e *Env, cmd *cobra.Command, r *kist.Repository) error {
 		}
 		limit = int64(size)
 	}
-	var ask func(limit int64) bool
+	var ask func(need *object.BudgetError) bool
 	if e.Terminal.Stdin {
-		ask = func(limit int64) bool {
-			return Confirm(e, fmt.Sprintf("this needs more than %s of content that is only on a remote; fetch all of it?", readable.FormatSize(uint64(limit))))
-		}
+		ask = func(need *object.BudgetError) bool { return Confirm(e, budgetText(need)+"; fetch all of it?") }
 	}
 	registry.LimitFetches(r, limit, ask)
 	return nil
+}
+
+// budgetText words a BudgetError.
+func budgetText(e *object.BudgetError) string {
+	amount := "more than " + readable.FormatSize(uint64(e.Limit))
+	if e.Bytes > 0 {
+		amount = readable.FormatSize(uint64(e.Bytes))
+	}
+	return fmt.Sprintf("this needs %s of content that is only on a remote", amount)
+}
+
+// budgetHint names the command that brings the content of a BudgetError.
+func budgetHint(err error) string {
+	var need *object.BudgetError
+	if !errors.As(err, &need) {
+		return ""
+	}
+	args := " PATH"
+	if len(need.Places) > 0 {
+		args = ""
+	}
+	for _, place := range need.Places {
+		args += " " + place.Commit.Short() + ":" + QuotePath(place.Path)
+	}
+	limit := "SIZE"
+	if need.Bytes > 0 {
+		limit = fmt.Sprintf("%dMiB", need.Bytes>>20+1)
+	}
+	return fmt.Sprintf("'kist fetch --data%s' brings it; 'kist config local.ask %s' lets commands fetch as much without a question", args, limit)
 }

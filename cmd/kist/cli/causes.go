@@ -169,7 +169,7 @@ var Causes = []struct {
 	{matches(kist.ErrUserConfig), ExitUsage, "config", "it is your own configuration: correct the file"},
 	{IsA[*kist.ConfigError], ExitDamaged, "config", "the configuration is the text file .kist/config"},
 	{IsA[*registry.LazyError], ExitFailed, "lazy", ""}, // see lazyHint
-	{IsA[*object.BudgetError], ExitPartial, "budget", "'kist fetch --data PATH' fetches what you name; 'kist config local.ask SIZE' lets commands fetch more"},
+	{IsA[*object.BudgetError], ExitPartial, "budget", ""},
 	{IsA[*object.AwayError], ExitRemote, "not-here", "nothing was changed; 'kist fetch --data PATH' brings content here while the remote answers"},
 	{matches(object.ErrEvicted), ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},

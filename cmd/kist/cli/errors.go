@@ -92,7 +92,7 @@ func OutcomeOf(err error) Outcome {
 		}
 		if cause.is(err) {
 			o.Exit, o.Kind = cause.Exit, cause.Kind
-			for _, hint := range []string{cause.hint, expiredHint(err), envHint(err), upstreamHint(err), magicHint(err), lazyHint(err)} {
+			for _, hint := range []string{cause.hint, expiredHint(err), envHint(err), upstreamHint(err), magicHint(err), lazyHint(err), budgetHint(err)} {
 				if hint != "" {
 					hints = append(hints, hint)
 				}

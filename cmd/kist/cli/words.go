@@ -46,7 +46,7 @@ func inWords(err error) string {
 	case errors.As(err, &lastCopy):
 		return lastCopyWords(lastCopy)
 	case errors.As(err, &budget):
-		return fmt.Sprintf("this needs more than %s of content that is only on a remote", readable.FormatSize(uint64(budget.Limit)))
+		return budgetText(budget)
 	case errors.As(err, &away):
 		return awayWords(away)
 	case errors.As(err, &remoteError):

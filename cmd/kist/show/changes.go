@@ -248,7 +248,10 @@ func (w Work) String() string {
 }
 
 func (c *Comparison) showJSON(ctx context.Context, changes []compare.Change) error {
-	for _, change := range changes {
+	for change, err := range c.near(ctx, changes) {
+		if err != nil {
+			return err
+		}
 		v, err := c.changeJSON(ctx, change)
 		if err != nil {
 			return err

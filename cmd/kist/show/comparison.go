@@ -4,13 +4,14 @@ package show
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/log"
-	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 // Comparison shows how two versions of all files differ.
@@ -26,15 +27,6 @@ type Comparison struct {
 func NewComparison(env *cli.Env, r *kist.Repository, form *ChangeForm) *Comparison {
 	o := compare.Comparison{Repo: r, Renames: form.renames, Text: form.textOptions(), Losses: env.Repo.Lost.BeginFolders}
 	return &Comparison{Comparison: o, Env: env, Form: form}
-}
-
-// filterChanges returns the changes that --diff-filter, -S and -G select among those of Selected.
-func (c *Comparison) filterChanges(ctx context.Context, list pathspec.List) ([]compare.Change, error) {
-	changes, err := c.Selected(ctx, list)
-	if err != nil {
-		return nil, err
-	}
-	return c.Sift(ctx, changes)
 }
 
 // Show prints changes in the forms of the options.
@@ -65,12 +57,29 @@ func (c *Comparison) Show(ctx context.Context, changes []compare.Change) error {
 		return nil
 	}
 
-	for _, change := range changes {
+	for change, err := range c.Near(ctx, changes) {
+		if err != nil {
+			return err
+		}
 		if err := c.showPatch(ctx, change); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readsContent reports whether Show reads the content of files.
+func (f *ChangeForm) readsContent(json bool) bool {
+	counts := f.Stat || f.shortStat || f.numStat
+	return f.Patch || counts || json && !f.nameOnly && !f.nameStatus || f.Filter.axe != nil || f.textOptions().Space != tree.ExactSpace || f.textOptions().Blank
+}
+
+// near is [compare.Comparison.Near] for JSON, which needs no content for some options.
+func (c *Comparison) near(ctx context.Context, changes []compare.Change) iter.Seq2[compare.Change, error] {
+	if c.Form.readsContent(true) {
+		return c.Near(ctx, changes)
+	}
+	return compare.Each(changes)
 }
 
 // showName prints a line of --name-only or --name-status.

@@ -80,12 +80,16 @@ func renamed(change compare.Change) string {
 
 // showStat prints changes as --numstat, --stat and --shortstat do.
 func (c *Comparison) showStat(ctx context.Context, changes []compare.Change) error {
-	list := make([]counts, len(changes))
-	for i, change := range changes {
-		var err error
-		if list[i], err = c.countLines(ctx, change); err != nil {
+	var list []counts
+	for change, err := range c.Near(ctx, changes) {
+		if err != nil {
 			return err
 		}
+		n, err := c.countLines(ctx, change)
+		if err != nil {
+			return err
+		}
+		list = append(list, n)
 	}
 	if c.Form.numStat {
 		for i, n := range list {

@@ -3,6 +3,7 @@ package show
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -115,7 +116,10 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 		out.Since = cmp.Old.Commit
 	}
 	out.Lines = newHunksJSON(c.Lines)
-	for _, change := range changes {
+	for change, err := range cmp.near(ctx, changes) {
+		if err != nil {
+			return err
+		}
 		v, err := cmp.changeJSON(ctx, change)
 		if err != nil {
 			return err
@@ -194,25 +198,68 @@ func (p *CommitPrinter) printChanges(ctx context.Context, cmp *Comparison, chang
 	return cmp.Show(ctx, changes)
 }
 
-// shownChanges returns the changes of a commit, or none if they are not to be shown. As in
+// Near yields commits. Before a commit, it brings the trees and the content that Print reads near, together with those of the next ones: see
+// [object.Ahead].
+func (p *CommitPrinter) Near(ctx context.Context, commits iter.Seq2[log.Logged, error]) iter.Seq2[log.Logged, error] {
+	if !p.form.Wanted() && !p.filtersByChanges() {
+		return commits
+	}
+	var paths []string
+	if p.Paths.IsPlain() {
+		paths = p.Paths.Paths()
+	}
+	commits = log.Near(ctx, p.Repo, commits, paths)
+	if !p.form.readsContent(p.Env.Global.JSON) {
+		return commits
+	}
+	return object.Ahead(ctx, p.Repo.Contents(), commits, func(c log.Logged) (list []object.Entry, err error) {
+		cmp, changes, err := p.changesOf(ctx, c)
+		for _, change := range changes {
+			list = append(list, cmp.Contents(change)...)
+		}
+		return list, err
+	})
+}
+
+// shownChanges returns the changes of a commit that the filters select, and that are shown.
+func (p *CommitPrinter) shownChanges(ctx context.Context, c log.Logged) (*Comparison, []compare.Change, error) {
+	cmp, changes, err := p.changesOf(ctx, c)
+	if err == nil && len(changes) > 0 {
+		changes, err = cmp.Sift(ctx, changes)
+	}
+	if err != nil || len(c.Parents) < 2 || p.FirstParent || !p.form.Patch || len(changes) == 0 {
+		return cmp, changes, err
+	}
+	var views []compare.Side
+	for _, parent := range c.Parents[1:] {
+		view, err := log.Before(ctx, p.Repo, p.Records, parent)
+		if err != nil {
+			return cmp, nil, err
+		}
+		views = append(views, view)
+	}
+	changes, err = p.ownChanges(ctx, cmp, changes, views)
+	return cmp, changes, err
+}
+
+// changesOf returns the changes of a commit, or none if they are not to be shown. As in
 // git, log skips merges without --first-parent. An expired commit has no changes. For an
 // expired parent, see [log.Before].
-func (p *CommitPrinter) shownChanges(ctx context.Context, c log.Logged) (*Comparison, []compare.Change, error) {
+func (p *CommitPrinter) changesOf(ctx context.Context, c log.Logged) (*Comparison, []compare.Change, error) {
 	merge := len(c.Parents) > 1
 	cmp := NewComparison(p.Env, p.Repo, p.form)
 	if !p.form.Wanted() && !p.filtersByChanges() || c.Lines != nil || merge && !p.FirstParent && !p.Show || c.Expired != nil {
 		return cmp, nil, nil
 	}
-	views := make([]compare.Side, max(len(c.Parents), 1))
-	views[0] = compare.Side{Objects: p.Repo.Contents()}
-	for i, parent := range c.Parents {
+	from := compare.Side{Objects: p.Repo.Contents()}
+	if len(c.Parents) > 0 {
 		var err error
-		if views[i], err = log.Before(ctx, p.Repo, p.Records, parent); err != nil {
+		if from, err = log.Before(ctx, p.Repo, p.Records, c.Parents[0]); err != nil {
 			return cmp, nil, err
 		}
 	}
 
-	switch before := views[0].Commit; {
+	switch before := from.Commit; {
 	case len(c.Parents) == 0 || before == c.Parents[0]:
 	case before.IsZero():
 		cmp.note = "unknown; the earlier commits have expired"
@@ -220,23 +267,15 @@ func (p *CommitPrinter) shownChanges(ctx context.Context, c log.Logged) (*Compar
 	default:
 		cmp.note = "since " + before.Short() + "; the commits between have expired"
 	}
-	cmp.Old, cmp.New = views[0], compare.Side{Tree: c.Tree, Objects: p.Repo.Contents()}
+	cmp.Old, cmp.New = from, compare.Side{Tree: c.Tree, Objects: p.Repo.Contents()}
 	if p.form.Reverse {
 		cmp.Old, cmp.New = cmp.New, cmp.Old
 	}
-	var changes []compare.Change
-	var err error
 	if c.Path != "" {
-		if changes, err = cmp.Followed(ctx, c.Path); err == nil {
-			changes, err = cmp.Sift(ctx, changes)
-		}
-	} else {
-		changes, err = cmp.filterChanges(ctx, p.Paths)
-	}
-	if err != nil || !merge || p.FirstParent || !p.form.Patch {
+		changes, err := cmp.Followed(ctx, c.Path)
 		return cmp, changes, err
 	}
-	changes, err = p.ownChanges(ctx, cmp, changes, views[1:])
+	changes, err := cmp.Selected(ctx, p.Paths)
 	return cmp, changes, err
 }
 

@@ -13,18 +13,53 @@ type budget struct {
 	mu    sync.Mutex // guards the following
 	limit int64      // bytes
 	spent int64
-	ask   func(limit int64) bool // whether to go on beyond the limit; nil: no
+	ask   func(need *object.BudgetError) bool // whether to go on beyond the limit; nil: no
 	asked bool
 	free  bool // the answer
 }
 
 // LimitFetches makes the store of r, after [ReadEvicted], fetch at most limit bytes of chunks, unless ask, which is called once, returns
-// true. Ask may be nil. From then on, the error for an object that must be fetched is an [*object.BudgetError]. Fetched content stays
+// true. Ask may be nil. A caller that knows its content asks before, by [object.Ahead]. Without that, objects are fetched up to the limit.
+// From then on, the error for an object that must be fetched is an [*object.BudgetError]. Fetched content stays
 // here, so the next process fetches other content.
-func LimitFetches(r *kist.Repository, limit int64, ask func(limit int64) bool) {
+func LimitFetches(r *kist.Repository, limit int64, ask func(need *object.BudgetError) bool) {
 	if u, ok := r.Objects().Elsewhere.(untilEnd); ok {
 		u.budget = &budget{limit: limit, ask: ask}
 	}
+}
+
+// HasBudget implements [volume.Budgeter].
+func (e *evictedReader) HasBudget() bool {
+	if e.budget == nil {
+		return false
+	}
+	e.budget.mu.Lock()
+	defer e.budget.mu.Unlock()
+	return !e.budget.free
+}
+
+// Agree implements [volume.Budgeter].
+func (e *evictedReader) Agree(bytes int64) error { return e.budget.agree(bytes) }
+
+// agree returns an error if so many bytes more are beyond the budget.
+func (b *budget) agree(bytes int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.free || b.spent+bytes <= b.limit {
+		return nil
+	}
+	return b.askOnce(&object.BudgetError{Limit: b.limit, Bytes: bytes})
+}
+
+// askOnce returns need, unless somebody agrees, or has agreed. The caller holds b.mu.
+func (b *budget) askOnce(need *object.BudgetError) error {
+	if !b.asked && b.ask != nil {
+		b.asked, b.free = true, b.ask(need)
+	}
+	if b.free {
+		return nil
+	}
+	return need
 }
 
 // check returns an error if the budget is spent.
@@ -37,13 +72,7 @@ func (b *budget) check() error {
 	if b.spent <= b.limit || b.free {
 		return nil
 	}
-	if !b.asked && b.ask != nil {
-		b.asked, b.free = true, b.ask(b.limit)
-	}
-	if b.free {
-		return nil
-	}
-	return &object.BudgetError{Limit: b.limit}
+	return b.askOnce(&object.BudgetError{Limit: b.limit})
 }
 
 // spend counts an object that was fetched.

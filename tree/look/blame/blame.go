@@ -49,6 +49,7 @@ type lineage struct {
 	opt     *Options
 	waiting []*node // sorted by number
 	nodes   map[FileInCommit]*node
+	near    *nearVersions // for lines
 }
 
 // node is a version of the file. Its pending parts come from it or from an older version.

@@ -52,6 +52,8 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 	if first == nil {
 		return nil, &tree.PathError{Path: f.Path, Err: tree.ErrNotExist}
 	}
+	h.near = newNearVersions(ctx, h)
+	defer h.near.stop()
 	first.lines, first.read = tree.TextOptions{Space: o.Space}.Keys(text), true
 	for _, r := range ranges {
 		first.spans = append(first.spans, lineSpan{r.Lo, r.Hi - r.Lo, r.Lo})
@@ -156,6 +158,9 @@ func (h *lineage) readLines(ctx context.Context, n *node) error {
 		return nil
 	}
 	n.read = true
+	if err := h.near.bring(n); err != nil {
+		return &tree.PathError{Path: n.Path, Err: err}
+	}
 	e, v, err := h.entryOf(ctx, n)
 	if err == nil && e.Size > tree.MaxText {
 		return nil

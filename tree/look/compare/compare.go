@@ -118,6 +118,9 @@ func (l layeredReader) PassOver(path string, key object.Key, err error) bool {
 	return object.PassOver(l[0], path, key, err) || object.PassOver(l[1], path, key, err)
 }
 
+// Below implements [object.Layer]: both views read far objects in the same store.
+func (l layeredReader) Below() object.Reader { return l[0] }
+
 func (l layeredReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := l[0].Get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) && l[1] != l[0] {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -147,7 +148,10 @@ func (c *Comparison) Differing(ctx context.Context, changes []Change) ([]Change,
 		return changes, nil
 	}
 	var list []Change
-	for _, change := range changes {
+	for change, err := range c.Near(ctx, changes) {
+		if err != nil {
+			return nil, err
+		}
 		same := !change.Unmerged && change.Letter() == 'M' && change.Old.Mode == change.New.Mode && !HaveSameData(change.Old, change.New)
 		if same {
 			t, isText, err := c.Texts(ctx, change)
@@ -183,6 +187,69 @@ func (c *Comparison) Texts(ctx context.Context, change Change) (t Texts, ok bool
 		return Texts{}, false, err
 	}
 	return t, true, nil
+}
+
+// Near yields changes. Before a change, it brings the content that Texts reads near, together with that of the next ones: see [object.Ahead].
+func (c *Comparison) Near(ctx context.Context, changes []Change) iter.Seq2[Change, error] {
+	near := object.Ahead(ctx, layeredReader{c.New.Objects, c.Old.Objects}, Each(changes), func(change Change) ([]object.Entry, error) {
+		return c.Contents(change), nil
+	})
+	return func(yield func(Change, error) bool) {
+		for change, err := range near {
+			if !yield(change, object.NotePlaces(err, func() []object.Place { return c.places(changes) })) {
+				return
+			}
+		}
+	}
+}
+
+// places returns a folder, or a file, of each commit that has the content of changes.
+func (c *Comparison) places(changes []Change) (places []object.Place) {
+	var old, new []string
+	for _, change := range changes {
+		if change.Old != nil {
+			old = append(old, change.Source())
+		}
+		if change.New != nil {
+			new = append(new, change.Path)
+		}
+	}
+	for _, side := range []struct {
+		Side
+		paths []string
+	}{{c.Old, old}, {c.New, new}} {
+		if !side.Commit.IsZero() && len(side.paths) > 0 {
+			places = append(places, object.Place{Commit: side.Commit, Path: tree.CommonFolder(side.paths)})
+		}
+	}
+	return places
+}
+
+// Each yields changes without an error.
+func Each(changes []Change) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		for _, change := range changes {
+			if !yield(change, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Contents returns the entries whose content Texts reads in a store.
+func (c *Comparison) Contents(change Change) (list []object.Entry) {
+	if HaveSameData(change.Old, change.New) {
+		return nil
+	}
+	for _, side := range []struct {
+		Side
+		e *object.Entry
+	}{{c.Old, change.Old}, {c.New, change.New}} {
+		if side.e != nil && side.e.Type == object.TypeFile && side.e.Size <= tree.MaxText && !side.Worktree {
+			list = append(list, *side.e)
+		}
+	}
+	return list
 }
 
 // textOf is Texts for one side.

@@ -47,6 +47,9 @@ func (k *Known) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return k.Reader.Get(ctx, key)
 }
 
+// Below implements [object.Layer].
+func (k *Known) Below() object.Reader { return k.Reader }
+
 // PassOver implements [object.Lenient].
 func (k *Known) PassOver(path string, _ object.Key, err error) bool {
 	if object.IsUnreadable(err) {

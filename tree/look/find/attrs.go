@@ -32,8 +32,17 @@ func (q *Query) attrsOf(f *File) map[string]tree.Attr {
 // type that the first bytes show, matches a pattern. Parameters such as "; charset=utf-8" may
 // be left out. Only files have a content type.
 func (q *Query) typeTest(value string) test {
-	match := textMatcher(value, true)
-	return test{fromContent, func(ctx context.Context, f *File) (bool, error) {
+	matches := textMatcher(value, true)
+	reads := func(ctx context.Context, f *File) []object.Entry {
+		if f.Entry.Type != object.TypeFile || q.attrsOf(f)[tree.ContentType].Value != "" {
+			return nil
+		}
+		for c := range object.Chunks(ctx, q.at.Objects, f.Entry.Content, f.Entry.Size, 0) {
+			return []object.Entry{{Type: object.TypeFile, Size: uint64(c.Size), Content: object.Key{Kind: object.KindChunk, ID: c.ID}}}
+		}
+		return nil
+	}
+	match := func(ctx context.Context, f *File) (bool, error) {
 		if f.Entry.Type != object.TypeFile {
 			return false, nil
 		}
@@ -48,8 +57,9 @@ func (q *Query) typeTest(value string) test {
 			}
 		}
 		media, _, _ := strings.Cut(found, ";")
-		return match(found) || match(strings.TrimSpace(media)), nil
-	}}
+		return matches(found) || matches(strings.TrimSpace(media)), nil
+	}
+	return test{fromContent, match, reads}
 }
 
 // withContent returns an entry with the content of f. For a small file of the history, it reads

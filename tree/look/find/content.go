@@ -32,7 +32,19 @@ func (q *Query) sumTest(value string) (test, error) {
 
 	var size uint64 // of the content, once sized is true
 	sized := false
-	return test{fromContent, func(ctx context.Context, f *File) (bool, error) {
+	reads := func(_ context.Context, f *File) []object.Entry {
+		id := tree.ContentID(&f.Entry)
+		if f.Entry.Content.Kind != object.KindManifest || sized && f.Entry.Size != size {
+			return nil
+		}
+		if x, err := q.openVersions(); err == nil {
+			if _, known := x.Sum(id); known {
+				return nil
+			}
+		}
+		return []object.Entry{f.Entry}
+	}
+	match := func(ctx context.Context, f *File) (bool, error) {
 		if f.Entry.Type != object.TypeFile || sized && f.Entry.Size != size {
 			return false, nil
 		}
@@ -42,7 +54,8 @@ func (q *Query) sumTest(value string) (test, error) {
 		}
 		size, sized = f.Entry.Size, true
 		return true, nil
-	}}, nil
+	}
+	return test{fromContent, match, reads}, nil
 }
 
 // unsavedBytes is how much content is read before the sums are saved.
@@ -155,7 +168,7 @@ func (q *Query) likeTest(ctx context.Context, name string) (test, error) {
 		l.id = object.Sum(nil)
 	}
 	q.like = l
-	return test{fromTree, func(ctx context.Context, f *File) (bool, error) { return l.noteShared(ctx, q, f) }}, nil
+	return test{cost: fromTree, match: func(ctx context.Context, f *File) (bool, error) { return l.noteShared(ctx, q, f) }}, nil
 }
 
 // noteShared notes how much f shares with the file.

@@ -131,10 +131,33 @@ type SearchStart struct {
 func (q *Query) In(ctx context.Context, at SearchStart) iter.Seq2[File, error] {
 	list := func(yield func(File, error) bool) {
 		defer q.saveSums(ctx)
-		err := q.walkPlace(ctx, at, func(f File) error {
-			if ok, err := q.matchFile(ctx, at.Commit, &f); err != nil || !ok {
-				return err
+		var f File // one for all: it escapes
+		for file, err := range q.near(ctx, at.Objects, q.filesAt(ctx, at)) {
+			f = file
+			ok := err == nil
+			if ok {
+				ok, err = q.matchFile(ctx, at.Commit, &f)
 			}
+			if (ok || err != nil) && (!yield(f, err) || err != nil) {
+				return
+			}
+		}
+	}
+	return q.sortSimilar(list)
+}
+
+// near yields files, and brings the content near that the tests read.
+func (q *Query) near(ctx context.Context, r object.Reader, files iter.Seq2[File, error]) iter.Seq2[File, error] {
+	if q.test.reads == nil || q.opt.Show != nil {
+		return files
+	}
+	return object.Ahead(ctx, r, files, func(f File) ([]object.Entry, error) { return q.test.reads(ctx, &f), nil })
+}
+
+// filesAt yields all entries of a place.
+func (q *Query) filesAt(ctx context.Context, at SearchStart) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		err := q.walkPlace(ctx, at, func(f File) error {
 			if !yield(f, nil) {
 				return errStop
 			}
@@ -144,7 +167,6 @@ func (q *Query) In(ctx context.Context, at SearchStart) iter.Seq2[File, error] {
 			yield(File{}, err)
 		}
 	}
-	return q.sortSimilar(list)
 }
 
 var errStop = errors.New("stop")

@@ -49,27 +49,34 @@ func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
 
 	var files []File
 	number := map[resultKey]int{}
-	var f File
-	for v := range x.All() {
-		if v.Path == "" { // the root is no result
-			continue
+	versions := func(yield func(File, error) bool) {
+		for v := range x.All() {
+			f := File{Path: v.Path, Entry: v.Entry(), commit: v.Commit, seconds: v.Time}
+			if v.Path != "" && !yield(f, nil) { // the root is no result
+				return
+			}
 		}
-		f = File{Path: v.Path, Entry: v.Entry(), commit: v.Commit, seconds: v.Time}
-		ok, err := q.matchFile(ctx, v.Commit, &f)
+	}
+	var f File // one for all: it escapes
+	for version, err := range q.near(ctx, q.at.Objects, versions) {
+		f = version
+		key, ok := resultKey{f.Path, f.Entry.Type, f.Entry.Content.ID}, err == nil
+		if ok {
+			ok, err = q.matchFile(ctx, f.commit, &f)
+		}
 		if err != nil {
 			return files, err
 		}
 		if !ok {
 			continue
 		}
-		key := resultKey{v.Path, v.Type, v.ID}
 		at, found := number[key]
 		if !found {
 			at = len(files)
 			number[key] = at
 			files = append(files, f)
 		}
-		files[at].Commits = append(files[at].Commits, v.Commit)
+		files[at].Commits = append(files[at].Commits, f.commit)
 	}
 
 	slices.SortStableFunc(files, func(a, b File) int { return tree.ComparePaths(a.Path, b.Path) })

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // SyntaxError is an error in an expression. Word counts from 0. It is the number of words if
@@ -24,6 +26,9 @@ func (e *SyntaxError) Unwrap() error { return e.Err }
 type test struct {
 	cost  testCost
 	match func(ctx context.Context, f *File) (bool, error)
+
+	// reads returns what match reads of the content of a file. Nil: nothing.
+	reads func(ctx context.Context, f *File) []object.Entry
 }
 
 type testCost int
@@ -163,21 +168,36 @@ func combineTests(list []test, usual bool) test {
 	for _, t := range list {
 		c = max(c, t.cost)
 	}
-	return test{c, func(ctx context.Context, f *File) (bool, error) {
+	match := func(ctx context.Context, f *File) (bool, error) {
 		for _, t := range list {
 			if ok, err := t.match(ctx, f); err != nil || ok != usual {
 				return ok, err
 			}
 		}
 		return usual, nil
-	}}
+	}
+	reads := func(ctx context.Context, f *File) (entries []object.Entry) {
+		for _, t := range list {
+			if t.reads != nil {
+				entries = append(entries, t.reads(ctx, f)...)
+			} else if ok, err := t.match(ctx, f); err != nil || ok != usual {
+				break
+			}
+		}
+		return entries
+	}
+	if !slices.ContainsFunc(list, func(t test) bool { return t.reads != nil }) {
+		reads = nil
+	}
+	return test{c, match, reads}
 }
 
 func negate(t test) test {
-	return test{t.cost, func(ctx context.Context, f *File) (bool, error) {
+	match := func(ctx context.Context, f *File) (bool, error) {
 		ok, err := t.match(ctx, f)
 		return !ok, err
-	}}
+	}
+	return test{t.cost, match, t.reads}
 }
 
 // splitWord returns the key and value of a test. A word without a key is a pattern: of a path

@@ -55,7 +55,7 @@ func (q *Query) newTest(ctx context.Context, word string) (test, error) {
 
 // ofEntry returns a cheap test.
 func ofEntry(match func(f *File) bool) test {
-	return test{fromEntry, func(_ context.Context, f *File) (bool, error) { return match(f), nil }}
+	return test{cost: fromEntry, match: func(_ context.Context, f *File) (bool, error) { return match(f), nil }}
 }
 
 // entryTest returns a test of the name and the entry alone.

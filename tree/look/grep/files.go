@@ -53,18 +53,51 @@ func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path s
 // InView yields the files of a commit or of the index. Content that is purged or lost counts
 // as empty.
 func InView(ctx context.Context, v compare.Side, selected func(path string) bool) iter.Seq2[*File, error] {
-	return func(yield func(*File, error) bool) {
+	var common []string // the folder of the files so far
+	files := openAhead(ctx, v.Objects, func(yield func(storedAt, error) bool) {
 		if v.Tree.IsZero() {
 			return
 		}
 		err := tree.Walk(ctx, v.Objects, v.Tree, func(path string, e object.Entry) error {
-			if e.Type == object.TypeFile && selected(path) && !yield(storedFile(ctx, v.Objects, Found{path, v.Commit}, e), nil) {
+			if e.Type != object.TypeFile || !selected(path) {
+				return nil
+			}
+			common = []string{tree.CommonFolder(append(common, path))}
+			if !yield(storedAt{Found{path, v.Commit}, e}, nil) {
 				return errStop
 			}
 			return nil
 		})
 		if err != nil && err != errStop {
-			yield(nil, err)
+			yield(storedAt{}, err)
+		}
+	})
+	return func(yield func(*File, error) bool) {
+		for f, err := range files {
+			err = object.NotePlaces(err, func() []object.Place {
+				return []object.Place{{Commit: v.Commit, Path: tree.CommonFolder(common)}}
+			})
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// storedAt is a file of the store.
+type storedAt struct {
+	Found
+	entry object.Entry
+}
+
+// openAhead yields files of the store, whose content it brings near.
+func openAhead(ctx context.Context, r object.Reader, files iter.Seq2[storedAt, error]) iter.Seq2[*File, error] {
+	files = object.Ahead(ctx, r, files, func(f storedAt) ([]object.Entry, error) { return []object.Entry{f.entry}, nil })
+	return func(yield func(*File, error) bool) {
+		for f, err := range files {
+			if !yield(storedFile(ctx, r, f.Found, f.entry), err) {
+				return
+			}
 		}
 	}
 }
@@ -74,7 +107,7 @@ var errStop = errors.New("stop")
 // InHistory yields each content of each file in the history of HEAD, branches and tags, with
 // the first selected commit that has it, in the order of paths.
 func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selected func(commit object.ID, path string) bool) iter.Seq2[*File, error] {
-	return func(yield func(*File, error) bool) {
+	return openAhead(ctx, r.Contents(), func(yield func(storedAt, error) bool) {
 		type key struct {
 			path string
 			id   object.ID
@@ -94,11 +127,11 @@ func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selec
 			if object.PassOver(r.Contents(), v.Path, e.Content, err) {
 				continue
 			}
-			if !yield(storedFile(ctx, r.Contents(), Found{v.Path, v.Commit}, e), err) || err != nil {
+			if !yield(storedAt{Found{v.Path, v.Commit}, e}, err) || err != nil {
 				return
 			}
 		}
-	}
+	})
 }
 
 // storedFile returns a file of the store.

@@ -21,7 +21,10 @@ type Pickaxe struct {
 // Sift returns the changes that the pickaxe selects.
 func (x *Pickaxe) Sift(ctx context.Context, c *compare.Comparison, changes []compare.Change) ([]compare.Change, error) {
 	var selected []compare.Change
-	for _, change := range changes {
+	for change, err := range c.Near(ctx, changes) {
+		if err != nil {
+			return nil, err
+		}
 		ok, err := x.selectsChange(ctx, c, change)
 		if err != nil {
 			return nil, err

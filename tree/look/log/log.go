@@ -329,6 +329,7 @@ type commitSelector struct {
 	left    map[object.ID]bool      // commits on the left side of A...B
 
 	changed map[object.ID][]LineChange // with Options.Lines: the changes of shown commits
+	near    nearTrees
 }
 
 // nextCommits returns the commits that come after c in the log. They are known only with Topo;
@@ -401,6 +402,9 @@ func (l *commitSelector) parentSelector(ctx context.Context, exclude []object.ID
 				l.passPath(parent, paths[0])
 			}
 			return c.Parents, nil
+		}
+		if err := l.near.bring(ctx, l, c.ID, paths); err != nil {
+			return nil, err
 		}
 		if len(c.Parents) == 0 {
 			changed, err := l.treesDiffer(ctx, object.ID{}, c.Tree, paths)

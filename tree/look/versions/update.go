@@ -49,6 +49,9 @@ func (x *Index) addCommits(ctx context.Context, r *kist.Repository, progress fun
 
 	u := &updater{Index: x, commit: r.Objects(), objects: &tolerantReader{Reader: r.Contents()}, records: records, progress: progress, trees: map[int32]object.ID{}}
 	u.noteWritten()
+	if err := u.bringTrees(ctx); err != nil {
+		return err
+	}
 	for _, tip := range x.tips {
 		if u.isLostCommit(tip.Commit) {
 			continue
@@ -74,6 +77,53 @@ func (x *Index) addCommits(ctx context.Context, r *kist.Repository, progress fun
 	}
 	u.objects.warnDamaged(r, x)
 	return nil
+}
+
+// bringTrees brings the trees of the commits to add near, if they may be far away.
+func (u *updater) bringTrees(ctx context.Context) error {
+	if !object.HasFarNodes(u.objects) {
+		return nil
+	}
+	var pairs [][2]object.ID
+	treeOf := func(id object.ID) (tree object.ID) {
+		if c, err := object.ReadCommit(ctx, u.commit, id); err == nil { // a read of the commit finds the error
+			tree = c.Tree
+		}
+		return tree
+	}
+	var tips []object.ID
+	for _, tip := range u.tips {
+		tips = append(tips, tip.Commit)
+	}
+	err := graph.Walk(ctx, map[object.ID]bool{}, tips, func(id object.ID) ([]object.ID, error) {
+		if _, known := u.commitNumbers[id]; known || u.isLostCommit(id) {
+			return nil, nil
+		}
+		c, err := object.ReadCommit(ctx, u.commit, id)
+		if err != nil {
+			return nil, nil
+		}
+		parents := u.keptParents(c)
+		if _, expired := u.records.Expired(id); !expired && len(parents) == 0 {
+			pairs = append(pairs, [2]object.ID{{}, c.Tree})
+		}
+		for _, p := range parents {
+			if _, gone := u.records.Expired(p); gone {
+				p = object.ID{}
+			} else {
+				p = treeOf(p)
+			}
+			if _, expired := u.records.Expired(id); !expired {
+				pairs = append(pairs, [2]object.ID{p, c.Tree})
+			}
+		}
+		return parents, nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(pairs) // parents first, as they are added
+	return tree.BringDiffs(ctx, u.objects, pairs, nil)
 }
 
 func (u *updater) noteWritten() {
@@ -378,6 +428,9 @@ type tolerantReader struct {
 	object.Reader
 	damaged error // the first reason for which history is incomplete: damage, or a tree with too many paths
 }
+
+// Below implements [object.Layer].
+func (t *tolerantReader) Below() object.Reader { return t.Reader }
 
 // warnDamaged warns if something was damaged, and notes damage in x.
 func (t *tolerantReader) warnDamaged(r *kist.Repository, x *Index) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -76,11 +77,13 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 		}
 		list = append(list, c)
 	}
-	for i, c := range slices.Backward(list) {
-		if err := g.writeCommit(ctx, c); err != nil {
+	for c, err := range g.near(ctx, list) {
+		if err == nil {
+			err = g.writeCommit(ctx, c)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("commit %s: %w", c.ID, err)
 		}
-		list[i] = history.Commit{} // to be freed
 	}
 	for i, ref := range names {
 		if err := g.writeRef(ctx, r, ref, starts[i]); err != nil {
@@ -141,15 +144,76 @@ func (g *gitWriter) writeRef(ctx context.Context, r *kist.Repository, ref refs.R
 	return nil
 }
 
+// near yields commits, the last one first. Before a commit, it brings the trees and the content near that writeCommit reads, together with those of
+// the next ones.
+func (g *gitWriter) near(ctx context.Context, list []history.Commit) iter.Seq2[history.Commit, error] {
+	known, again := map[object.Key]bool{}, object.HasFar(g.objects) // Ahead may iterate twice
+	commits := func(yield func(history.Commit, error) bool) {
+		clear(known)
+		for n := len(list); n > 0; {
+			window := list[max(0, n-commitWindow):n]
+			n -= len(window)
+			pairs := make([][2]object.ID, len(window))
+			for i, c := range slices.Backward(window) {
+				base, err := g.baseOf(ctx, c)
+				if err != nil {
+					yield(c, err)
+					return
+				}
+				pairs[i] = [2]object.ID{base, c.Tree}
+			}
+			if err := tree.BringDiffs(ctx, g.objects, pairs, nil); err != nil {
+				yield(window[0], err)
+				return
+			}
+			for i, c := range slices.Backward(window) {
+				if !again {
+					window[i] = history.Commit{} // to be freed
+				}
+				if !yield(c, nil) {
+					return
+				}
+			}
+		}
+	}
+	return object.Ahead(ctx, g.objects, commits, func(c history.Commit) (files []object.Entry, err error) {
+		base, err := g.baseOf(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		for change, err := range tree.Diff(ctx, g.objects, base, c.Tree, tree.DiffOptions{Recursive: true}) {
+			if err != nil {
+				return nil, err
+			}
+			if e := change.New; e != nil && e.Type == object.TypeFile && !known[e.Content] {
+				known[e.Content] = !e.Content.IsZero()
+				files = append(files, *e)
+			}
+		}
+		return files, nil
+	})
+}
+
+// commitWindow is the number of commits whose trees are brought near together.
+const commitWindow = 256
+
+// baseOf returns the tree of the first parent of a commit.
+func (g *gitWriter) baseOf(ctx context.Context, c history.Commit) (base object.ID, err error) {
+	if len(c.Parents) == 0 {
+		return base, nil
+	}
+	parent, err := object.ReadCommit(ctx, g.objects, c.Parents[0])
+	if err != nil {
+		return base, err
+	}
+	return parent.Tree, nil
+}
+
 // writeCommit writes a commit, and before it the contents that are new in it.
 func (g *gitWriter) writeCommit(ctx context.Context, c history.Commit) error {
-	var base object.ID
-	if len(c.Parents) > 0 {
-		parent, err := object.ReadCommit(ctx, g.objects, c.Parents[0])
-		if err != nil {
-			return err
-		}
-		base = parent.Tree
+	base, err := g.baseOf(ctx, c)
+	if err != nil {
+		return err
 	}
 
 	var removed, changed []string

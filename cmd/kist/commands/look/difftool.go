@@ -144,8 +144,13 @@ func (o *toolOptions) showChanges(ctx context.Context, c *show.Comparison, chang
 	}
 
 	answers := bufio.NewReader(c.Env.Stdin)
-	for i, change := range changes {
-		if o.prompt && !t.askToShow(answers, change.Path, i+1, len(changes)) {
+	n := 0
+	for change, err := range c.Near(ctx, changes) {
+		if err != nil {
+			return err
+		}
+		n++
+		if o.prompt && !t.askToShow(answers, change.Path, n, len(changes)) {
 			continue
 		}
 		if err := t.showFile(ctx, change); err != nil {

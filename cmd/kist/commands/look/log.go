@@ -227,7 +227,22 @@ func (o *logOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, 
 	if o.number < 0 {
 		commits = history.Ahead(commits)
 	}
-	return o.printCommits(ctx, p, commits)
+	if o.number >= 0 && !o.form.Filter.Set() {
+		commits = firstOf(commits, o.skip+o.number) // the rest need not come near
+	}
+	return o.printCommits(ctx, p, p.Near(ctx, commits))
+}
+
+// firstOf yields the first values of seq.
+func firstOf[T any](seq iter.Seq2[T, error], most int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		n := 0
+		for value, err := range seq {
+			if n++; !yield(value, err) || n >= most {
+				return
+			}
+		}
+	}
 }
 
 // printCommits prints the commits that --skip and -n leave.

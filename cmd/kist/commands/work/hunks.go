@@ -52,7 +52,10 @@ func (d *hunkDialogue) askAll(ctx context.Context, changes []compare.Change) (wo
 		return nil, nil, err
 	}
 	files, asked := 0, 0
-	for _, change := range changes {
+	for change, err := range d.Near(ctx, changes) {
+		if err != nil {
+			return nil, nil, err
+		}
 		if _, conflict := idx.Conflict(change.Path); conflict {
 			d.Env.Info("ignoring unmerged: %s", cli.QuotePath(change.Path))
 			continue

@@ -332,6 +332,9 @@ type passing struct {
 	paths map[string]bool
 }
 
+// Below implements [object.Layer].
+func (p *passing) Below() object.Reader { return p.Reader }
+
 // PassOver implements [object.Lenient].
 func (p *passing) PassOver(path string, _ object.Key, err error) bool {
 	if !isDamage(err) {

@@ -85,25 +85,34 @@ func (p *probe) seenByAll(ctx context.Context, name string, data []byte) error {
 
 func (p *probe) checkRanges(ctx context.Context) error {
 	const size, chunk = blobSize, 255 << 10 // GridFS's
-	for _, r := range []struct{ off, n, want int }{
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, r := range []byteRange{
 		{0, 0, 0}, {0, 1, 1}, {1, 1, 1}, {0, size, size}, {0, 2 * size, size}, {100, chunk, chunk},
 		{chunk - 1, 2, 2}, {chunk, chunk, chunk}, {chunk - 1, chunk + 2, chunk + 2},
 		{size - 1, 1, 1}, {size - 1, 10, 1}, {size - 1000, 1000, 1000}, {size, 10, 0}, {size + 1000, 10, 0},
 	} {
-		got := make([]byte, r.n)
-		n, err := p.b.Get(ctx, p.blob, got, int64(r.off))
-		switch {
-		case errors.Is(err, remote.ErrNotFound):
-			return failed("%q was stored, and is not found", p.blob)
-		case err != nil:
-			return err
-		case n != r.want:
-			return failed("%d bytes at %d of a blob of %d: %d bytes came back, not %d", r.n, r.off, size, n, r.want)
-		case n > 0 && !bytes.Equal(got[:n], p.blobData[r.off:r.off+n]):
-			return failed("%d bytes at %d of a blob of %d: other bytes came back", r.n, r.off, size)
-		}
+		group.Go(func() error { return p.checkRange(ctx, r) })
 	}
+	return group.Wait()
+}
 
+// byteRange is a range of n bytes, and the number of them that are in the blob.
+type byteRange struct{ off, n, want int }
+
+func (p *probe) checkRange(ctx context.Context, r byteRange) error {
+	got := make([]byte, r.n)
+	n, err := p.b.Get(ctx, p.blob, got, int64(r.off))
+	switch {
+	case errors.Is(err, remote.ErrNotFound):
+		return failed("%q was stored, and is not found", p.blob)
+	case err != nil:
+		return err
+	case n != r.want:
+		return failed("%d bytes at %d of a blob of %d: %d bytes came back, not %d", r.n, r.off, blobSize, n, r.want)
+	case n > 0 && !bytes.Equal(got[:n], p.blobData[r.off:r.off+n]):
+		return failed("%d bytes at %d of a blob of %d: other bytes came back", r.n, r.off, blobSize)
+	}
 	return nil
 }
 

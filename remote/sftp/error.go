@@ -116,9 +116,13 @@ func explainStart(reason, err error) error {
 		}
 		return &callError{remote.ErrUnsupported, fmt.Errorf("the server's answer is no SFTP (%s): a start-up file of its shell may print something", text)}
 	}
+	text := reason.Error()
+	if e, ok := errors.AsType[*endError](reason); ok {
+		text = e.text
+	}
 	for _, known := range startErrors {
 		switch {
-		case !strings.Contains(reason.Error(), known.text):
+		case !strings.Contains(text, known.text):
 		case known.kind == remote.ErrHostKey:
 			return &callError{nil, fmt.Errorf("%w: %w", known.kind, reason)}
 		default:

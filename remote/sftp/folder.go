@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pkg/sftp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -71,21 +73,23 @@ func (c *conn) mkdir(at string) error {
 	return nil
 }
 
-// makeFolder makes a folder below the root, and its parents. The names are on disk if the server can sync.
+// makeFolder makes a folder below the root, and its parents. Their names are on disk after syncParents. It begins
+// with the folder: most parents exist, and each request takes a round trip.
 func (b *Backend) makeFolder(c *conn, folder string) error {
-	if err := b.isStillThere(c); err != nil {
-		return err
-	}
-	return inParents(folder, func(at string) error {
-		if err := c.mkdir(b.at(at)); err != nil {
+	parent := folderOf(folder)
+	if parent == "" {
+		if err := b.isStillThere(c); err != nil {
 			return err
 		}
-		err := c.syncAt(b.at(folderOf(at)))
-		if err == nil {
-			b.durable.Store(at, true)
+		return c.mkdir(b.at(folder))
+	}
+	err := c.mkdir(b.at(folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = b.makeFolder(c, parent); err == nil {
+			err = c.mkdir(b.at(folder))
 		}
-		return err
-	})
+	}
+	return err
 }
 
 // isStillThere returns an error if the remote vanished, as when its disk is no longer mounted: its folders are not
@@ -124,19 +128,20 @@ func (b *Backend) openFolder(c *conn, folder string) (*sftp.File, error) {
 // syncParents syncs the folders on the way to a folder which are new to this process: another one may have made
 // them just now.
 func (b *Backend) syncParents(c *conn, folder string) error {
-	if folder == "" {
-		return nil
-	}
-	return inParents(folder, func(at string) error {
+	var group errgroup.Group
+	for at := folder; at != ""; at = folderOf(at) {
 		if _, known := b.durable.Load(at); known {
-			return nil
+			continue
 		}
-		err := c.syncAt(b.at(folderOf(at)))
-		if err == nil {
-			b.durable.Store(at, true)
-		}
-		return err
-	})
+		group.Go(func() error {
+			err := c.syncAt(b.at(folderOf(at)))
+			if err == nil {
+				b.durable.Store(at, true)
+			}
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // syncAt syncs the names in a folder, if the server can.
@@ -170,8 +175,10 @@ func syncFolder(c *conn, d *sftp.File) error {
 // mover gives written files their final names.
 type mover struct {
 	linked  atomic.Bool  // a link was made
-	noLinks atomic.Bool  // the server knows links, and its file system does not
+	noLinks atomic.Bool  // the server knows links, and makes none
 	renames atomic.Int32 // what a rename to a name that is taken does
+
+	replacing sync.Mutex // for a look at a name and a rename to it
 }
 
 // The values of mover.renames.
@@ -185,6 +192,11 @@ const (
 func (b *Backend) place(ctx context.Context, t *temp, to string) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if t.c.has(extHardlink) && !t.c.has(extFsync) && !b.mover.linked.Load() && !b.mover.noLinks.Load() {
+		if err := b.tryLink(t); err != nil {
+			return err
+		}
 	}
 	if !t.c.has(extHardlink) || b.mover.noLinks.Load() {
 		return b.rename(t, to)
@@ -205,6 +217,25 @@ func (b *Backend) place(ctx context.Context, t *temp, to string) error {
 	}
 	b.mover.noLinks.Store(true)
 	return b.rename(t, to)
+}
+
+// tryLink finds out whether a server makes links that is not OpenSSH's: some report success and make none.
+func (b *Backend) tryLink(t *temp) error {
+	second := t.at + "-linked"
+	err := t.c.Link(t.at, second)
+	if isLost(err) {
+		return err
+	}
+	_, lookErr := t.c.Lstat(second)
+	if lookErr != nil && !errors.Is(lookErr, fs.ErrNotExist) {
+		return lookErr
+	}
+	if err != nil || lookErr != nil {
+		b.mover.noLinks.Store(true)
+		return nil
+	}
+	b.mover.linked.Store(true)
+	return t.c.Remove(second)
 }
 
 // isFree reports whether no file has a path. Otherwise the error names the obstacle.
@@ -229,6 +260,8 @@ func (b *Backend) rename(t *temp, to string) error {
 		}
 	}
 	if b.mover.renames.Load() == replaces {
+		b.mover.replacing.Lock() // of the calls of this process, one wins
+		defer b.mover.replacing.Unlock()
 		if free, err := t.c.isFree(to); !free {
 			return err
 		}
@@ -247,7 +280,7 @@ func (b *Backend) rename(t *temp, to string) error {
 	return err
 }
 
-// tryRename finds out what a rename to a name that is taken does.
+// tryRename finds out what a rename to a name that is taken does. If it fails, a rename to a free name has to succeed.
 func (b *Backend) tryRename(c *conn) error {
 	var files [2]*temp
 	for i := range files {
@@ -255,8 +288,10 @@ func (b *Backend) tryRename(c *conn) error {
 		if err != nil {
 			return err
 		}
-		t.Close()
 		defer t.discard()
+		if err := t.Close(); err != nil {
+			return err
+		}
 		files[i] = t
 	}
 
@@ -268,6 +303,11 @@ func (b *Backend) tryRename(c *conn) error {
 		files[0].moved = true
 		b.mover.renames.Store(replaces)
 	default:
+		free := files[0].at + "-moved"
+		if err := c.Rename(files[0].at, free); err != nil {
+			return err
+		}
+		files[0].at = free
 		b.mover.renames.Store(refuses)
 	}
 	return nil
@@ -279,7 +319,7 @@ func (b *Backend) Doubt() error {
 	case b.mover.renames.Load() == replaces:
 		return errors.New("the server makes no hard links, and its renames replace files")
 	case b.mover.noLinks.Load(): // OpenSSH then looks whether the name is free, and renames
-		return errors.New("the file system of the server has no hard links")
+		return errors.New("the server or its file system has no hard links")
 	}
 	return nil
 }

@@ -137,10 +137,10 @@ func (p *process) Wait() error {
 	return &endError{text: text}
 }
 
-// endError is the reason for which ssh ended, in its own words.
+// endError is the reason for which ssh ended, in its own words. The message has the beginning.
 type endError struct{ text string }
 
-func (e *endError) Error() string { return e.text }
+func (e *endError) Error() string { return remote.OneLine(e.text, maxReason) }
 
 const maxMessages = 8 << 10
 
@@ -160,8 +160,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// noise has the beginnings of lines that ssh writes about connections that work.
-var noise = []string{"Warning: Permanently added", "debug", "** ", "Authenticated to", "Transferred:", "Bytes per second:"}
+// noise has the beginnings of lines that ssh writes about connections that work, or around others.
+var noise = []string{"Warning: Permanently added", "@@@@", "debug", "** ", "Authenticated to", "Transferred:", "Bytes per second:"}
 
 // maxReason is the most bytes of a server's or ssh's reason in an error.
 const maxReason = 400
@@ -176,5 +176,5 @@ func (t *tail) text() string {
 			lines = append(lines, line)
 		}
 	}
-	return remote.OneLine(strings.Join(lines, " "), maxReason)
+	return remote.OneLine(strings.Join(lines, " "), maxMessages)
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kist-vcs/kist/remote"
 )
 
@@ -43,14 +45,27 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 	return n, nil
 }
 
-// read reads a part of a file.
+// read reads a part of a file. Its size, which read asks for at the same time, saves the request that finds the end.
 func (c *conn) read(at string, p []byte, off int64) (int, error) {
+	var group errgroup.Group
+	var size int64
+	group.Go(func() error {
+		info, err := c.describe(at)
+		if err == nil {
+			size = info.Size()
+		}
+		return err
+	})
 	f, err := c.Open(at)
+	sizeErr := group.Wait()
 	if err != nil {
 		return 0, c.explainFailure(at, err)
 	}
 	defer func() { go f.Close() }() // its answer says nothing
-	n, err := readFull(f, p, off)
+	if sizeErr != nil {
+		return 0, sizeErr
+	}
+	n, err := readFull(f, p[:max(0, min(int64(len(p)), size-off))], off)
 	if err != nil {
 		return 0, c.explainFailure(at, err)
 	}

@@ -343,6 +343,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"echo 'anna@nas: Permission denied (publickey).' >&2; exit 255", remote.ErrCredentials, "anna@nas: Permission denied (publickey)."},
 		{"echo 'Host key verification failed.' >&2; exit 255", remote.ErrHostKey, "Host key verification failed."},
+		{"(echo '@@@@@@@@@@@@'; yes 'WARNING: the key has changed!' | head -n 50; echo 'Host key verification failed.'; exit 255) >&2", remote.ErrHostKey, "WARNING: the key has changed!"},
 		{"echo 'ssh: connect to host nas port 22: Connection refused' >&2; exit 255", remote.ErrTemporary, "Connection refused"},
 		{"echo 'subsystem request failed on channel 0' >&2; exit 1", remote.ErrUnsupported, "subsystem"},
 		{"printf 'debug1: noise\\n\\033[31mred\\a\\n' >&2; exit 255", remote.ErrTemporary, ": [31mred"},

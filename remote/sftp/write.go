@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
-	"strings"
 	"sync"
 	"time"
 
@@ -112,65 +111,53 @@ func (t *temp) discard() {
 	})
 }
 
-const (
-	pieceSize = 256 << 10
-	pieces    = 8 // as many bytes as inFlight requests
-)
-
-// write writes the first size bytes of a body, and syncs the file if the server can.
+// write writes the first size bytes of a body. They are on disk if the server can sync. If not, it has at least
+// reported the end of its own writing. Packets go out in order, because some servers pass them on as a stream.
 func (t *temp) write(ctx context.Context, body io.ReaderAt, size int64) error {
-	free := make(chan []byte, pieces)
-	for range min(pieces, (size+pieceSize-1)/pieceSize) {
-		free <- make([]byte, min(size, pieceSize))
+	source := &source{Reader: io.NewSectionReader(body, 0, size), stopped: ctx.Err}
+	n, err := t.ReadFromWithConcurrency(source, int(min(inFlight, size/maxPacket+1)))
+	switch {
+	case source.err != nil:
+		return source.err
+	case err == nil && n < size:
+		return errBody(io.ErrUnexpectedEOF)
+	case err == nil:
+		err = ctx.Err()
 	}
-
-	group, inner := errgroup.WithContext(ctx)
-	for off := int64(0); off < size; off += pieceSize {
-		var buf []byte
-		select {
-		case buf = <-free:
-		case <-inner.Done():
-			return stopped(ctx, group.Wait())
-		}
-		p := buf[:min(pieceSize, size-off)]
-		if err := readBody(body, p, off); err != nil {
-			_ = group.Wait() // the writes use the buffers
-			return err
-		}
-		group.Go(func() error {
-			defer func() { free <- buf }()
-			_, err := t.WriteAt(p, off)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil || !t.c.has(extFsync) {
-		return stopped(ctx, err)
-	}
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return err
+	}
+	if !t.c.has(extFsync) {
+		return t.Close()
 	}
 	return t.Sync()
 }
 
-// stopped returns the error of a write, or that of its context.
-func stopped(ctx context.Context, err error) error {
-	if err == nil {
-		return ctx.Err()
-	}
-	return err
+// source reads a body until stopped returns an error.
+type source struct {
+	io.Reader
+	stopped func() error
+	err     error // of the last read, but not io.EOF
 }
 
-// readBody fills p from a body.
-func readBody(body io.ReaderAt, p []byte, off int64) error {
-	n, err := body.ReadAt(p, off)
-	if n == len(p) {
-		return nil
+func (s *source) Read(p []byte) (n int, err error) {
+	if s.err = s.stopped(); s.err != nil {
+		return 0, s.err
 	}
-	if err == nil || err == io.EOF {
-		err = io.ErrUnexpectedEOF
+	n, err = s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = errBody(err)
+		return n, s.err
 	}
+	return n, err
+}
+
+func errBody(err error) error {
 	return &callError{nil, fmt.Errorf("read the bytes to store: %w", err)}
 }
+
+// leastSpace is the free space below which a disk counts as full.
+const leastSpace = 256 << 10
 
 // explainWrite returns the reason for which a server refused to write. It gives none, but may know its free space.
 func (b *Backend) explainWrite(c *conn, err error) error {
@@ -184,7 +171,7 @@ func (b *Backend) explainWrite(c *conn, err error) error {
 			switch {
 			case space.Flag&readOnly != 0:
 				return &callError{remote.ErrPermission, errors.New("the file system of the server is read-only")}
-			case space.Bavail*space.Frsize < pieceSize || space.Favail == 0 && space.Files > 0:
+			case space.Bavail*space.Frsize < leastSpace || space.Favail == 0 && space.Files > 0:
 				return &callError{remote.ErrFull, errors.New("the disk of the server is full")}
 			}
 		}
@@ -300,18 +287,4 @@ func (b *Backend) RemoveTemps(ctx context.Context, before time.Time) (removed in
 		return nil
 	})
 	return removed, err
-}
-
-// inParents calls visit with each folder on the way from the root to a folder, and with that folder.
-func inParents(folder string, visit func(folder string) error) error {
-	at := ""
-	for name := range strings.SplitSeq(folder, "/") {
-		if at = path.Join(at, name); at == "" {
-			return nil
-		}
-		if err := visit(at); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // thawTimes has the classes of Amazon's archives, with the longest time that a thaw by the tier "Standard" usually takes.
-// Objects of all other classes can be read at once, except those that Amazon has moved to an archive itself.
+// Objects of all other classes can be read at once, unless Amazon has moved them to an archive itself.
 var thawTimes = map[string]time.Duration{"GLACIER": 5 * time.Hour, "DEEP_ARCHIVE": 12 * time.Hour}
 
 // movedTimes are the same times of the archives of INTELLIGENT_TIERING, by the header of an object in one.

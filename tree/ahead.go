@@ -20,15 +20,16 @@ func Bring(ctx context.Context, r object.Reader, lists bool, roots ...object.ID)
 	if !object.HasFarNodes(r) {
 		return nil
 	}
-	return (&levels{r, lists}).bring(ctx, []*treePair{newTreePair(roots, nil)})
+	return (&levels{r: r, lists: lists}).bring(ctx, []*treePair{newTreePair(roots, nil)})
 }
 
-// bringDifference brings near the trees in which two directories differ.
-func bringDifference(ctx context.Context, r object.Reader, a, b object.ID) error {
+// bringDifference brings near the trees in which two directories differ, except those of
+// directories for which whole returns true. whole may be nil.
+func bringDifference(ctx context.Context, r object.Reader, a, b object.ID, whole func(path string) bool) error {
 	if !object.HasFarNodes(r) {
 		return nil
 	}
-	return bringPairs(ctx, r, [][2]object.ID{{a, b}})
+	return (&levels{r: r, whole: whole}).bringPairs(ctx, [][2]object.ID{{a, b}})
 }
 
 // BringDiffs brings near the trees in which the two directories of each pair differ, if r may have to fetch nodes. A zero ID is an empty
@@ -51,7 +52,7 @@ func BringDiffs(ctx context.Context, r object.Reader, pairs [][2]object.ID, path
 				return err
 			}
 		}
-		if err := bringPairs(ctx, r, pairsAt(window, paths, found)); err != nil {
+		if err := (&levels{r: r}).bringPairs(ctx, pairsAt(window, paths, found)); err != nil {
 			return err
 		}
 	}
@@ -75,14 +76,14 @@ func pairsAt(pairs [][2]object.ID, paths []string, found map[pathAt]object.ID) (
 }
 
 // bringPairs brings near the trees in which the directories of each pair differ.
-func bringPairs(ctx context.Context, r object.Reader, pairs [][2]object.ID) error {
+func (l *levels) bringPairs(ctx context.Context, pairs [][2]object.ID) error {
 	var list []*treePair
 	for _, pair := range pairs {
 		if pair[0] != pair[1] {
 			list = append(list, newTreePair(pair[:1], pair[1:]))
 		}
 	}
-	return (&levels{r: r}).bring(ctx, list)
+	return l.bring(ctx, list)
 }
 
 // treePair is a comparison of nodes, level by level.
@@ -199,11 +200,14 @@ func treeKeys(ids []object.ID) (keys []object.Key) {
 // levels brings nodes near.
 type levels struct {
 	r     object.Reader
-	lists bool
+	lists bool                   // also those of lists of chunks
+	whole func(path string) bool // leaves out the directories at these paths; may be nil
+	dirs  map[object.Key]string  // with whole: the path of a directory that has the node, other than the roots
 }
 
 // bring brings near the nodes that are below only one side of a pair, level by level.
 func (l *levels) bring(ctx context.Context, pairs []*treePair) error {
+	l.dirs = map[object.Key]string{}
 	for len(pairs) > 0 {
 		var level []object.Key
 		for _, p := range pairs {
@@ -242,7 +246,7 @@ func (l *levels) linksOf(ctx context.Context, keys []object.Key) (map[object.Key
 	for batch := range slices.Chunk(keys, aheadBatch) {
 		object.Prefetch(ctx, l.r, batch)
 		for _, key := range batch {
-			links, err := graph.Links(ctx, l.r, key)
+			links, err := l.linksAt(ctx, key)
 			if object.IsAway(err) || ctx.Err() != nil { // the remote does not answer: the others would wait for it, too
 				return nil, cmp.Or(ctx.Err(), err)
 			}
@@ -252,4 +256,31 @@ func (l *levels) linksOf(ctx context.Context, keys []object.Key) (map[object.Key
 		}
 	}
 	return all, nil
+}
+
+// linksAt returns the nodes to which a node links, without those of directories that are
+// left out.
+func (l *levels) linksAt(ctx context.Context, key object.Key) ([]object.Key, error) {
+	if l.whole == nil || key.Kind != object.KindTree {
+		return graph.Links(ctx, l.r, key)
+	}
+	node, err := object.ReadTree(ctx, l.r, key.ID)
+	if err != nil {
+		return nil, err
+	}
+	var links []object.Key
+	dir := l.dirs[key]
+	for _, child := range node.Children {
+		links = append(links, treeKey(child.ID))
+		l.dirs[treeKey(child.ID)] = dir
+	}
+	for _, e := range node.Entries {
+		path := Join(dir, e.Name)
+		if !IsDir(&e) || l.whole(path) {
+			continue
+		}
+		links = append(links, e.Content)
+		l.dirs[e.Content] = path
+	}
+	return links, nil
 }

@@ -36,6 +36,11 @@ func (c *Cone) Dirs() []string {
 	return c.chosen
 }
 
+// Equal reports whether two cones select the same directories.
+func (c *Cone) Equal(other *Cone) bool {
+	return (c == nil) == (other == nil) && slices.Equal(c.Dirs(), other.Dirs())
+}
+
 // Has reports whether a directory, with its own files, is in the worktree.
 func (c *Cone) Has(dir string) bool {
 	if c == nil || dir == "" {

@@ -74,6 +74,11 @@ type DiffOptions struct {
 
 	// Dirs also reports directories in which only the content differs.
 	Dirs bool
+
+	// Whole, if not nil, selects directories that differ as a whole: Diff reports one
+	// change for such a directory, even if only its content differs, and reads none of
+	// it. It needs Paired.
+	Whole func(path string) bool
 }
 
 // Diff iterates over the changes from directory a to directory b, in path
@@ -168,7 +173,7 @@ func (d *differ) findEntry(ctx context.Context, root object.ID, path string) (*o
 // compareDirs compares two directories with everything below them.
 func (d *differ) compareDirs(ctx context.Context, path string, a, b object.ID) error {
 	if d.opts.Recursive || !a.IsZero() && !b.IsZero() {
-		if err := bringDifference(ctx, d.r, a, b); err != nil {
+		if err := bringDifference(ctx, d.r, a, b, d.opts.Whole); err != nil {
 			return &PathError{path, err}
 		}
 	}
@@ -290,6 +295,8 @@ func (d *differ) compareEntries(ctx context.Context, path string, old, new *obje
 
 	oldDir, newDir := dirID(old), dirID(new)
 	switch {
+	case oldDir != newDir && d.opts.Whole != nil && d.opts.Whole(path):
+		return d.yieldChange(path, old, new)
 	case !oldDir.IsZero() && !newDir.IsZero():
 		if d.opts.Dirs && oldDir != newDir || d.dirDiffers(old, new) {
 			if err := d.yieldChange(path, old, new); err != nil {

@@ -43,9 +43,10 @@ type CloneOptions struct {
 	Branch       string // short name of the branch or tag to check out; default: the remote's own
 	NoCheckout   bool   // leave the worktree empty, and the branch without a commit
 	NoTags       bool
-	Lazy         bool // fetch only commits; their content stays on the remote until it is needed
-	SingleBranch bool // fetch only the branch or tag to check out
-	SingleWriter bool // see [registry.Remote]
+	Lazy         bool     // fetch only commits; their content stays on the remote until it is needed
+	Folders      []string // the only folders of the worktree; nil: all
+	SingleBranch bool     // fetch only the branch or tag to check out
+	SingleWriter bool     // see [registry.Remote]
 
 	Jobs     int                     // downloads at once; 0: the default of package transfer
 	Fetching func(transfer.Progress) // receives the progress of the fetch
@@ -71,7 +72,11 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 		o.Name = registry.DefaultRemote
 	}
 	m := registry.Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter, RequireSigned: kist.RequiresSigned(opt.User, nil, o.Name)}
-	r, err := interruptedClone(dir, opt, m, o.Lazy)
+	cone, err := o.cone()
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := interruptedClone(dir, opt, m, o.Lazy, cone)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,9 +121,62 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	return r, result, err
 }
 
+// FolderError is the error for a folder of [CloneOptions.Folders] that is not in the commit to check
+// out.
+type FolderError struct {
+	Path   string
+	IsFile bool // the commit has a file there
+}
+
+func (e *FolderError) Error() string {
+	if e.IsFile {
+		return fmt.Sprintf("%q is a file", e.Path)
+	}
+	return fmt.Sprintf("the commit has no folder %q", e.Path)
+}
+
+// cone returns the cone of the folders, or nil for all.
+func (o *CloneOptions) cone() (*tree.Cone, error) {
+	if o.Folders == nil {
+		return nil, nil
+	}
+	return tree.NewCone(o.Folders)
+}
+
+// chooseFolders makes the worktree of a clone one that has only the folders of o. The error is a
+// [*FolderError], and nothing is changed, if the commit of rev has no such folder. An empty rev
+// stands for no commit. It reads only the trees above the folders.
+func (o *CloneOptions) chooseFolders(ctx context.Context, r *kist.Repository, rev string) error {
+	cone, err := o.cone()
+	if err != nil || cone.Equal(r.Config().Cone()) {
+		return err
+	}
+	var source compare.Side
+	if rev != "" && cone != nil {
+		if source, err = compare.OfCommit(ctx, r, rev); err != nil {
+			return err
+		}
+	}
+	for _, dir := range o.Folders {
+		if source.Tree.IsZero() {
+			break
+		}
+		e, err := source.Find(ctx, dir)
+		switch {
+		case errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir):
+			return &FolderError{Path: dir}
+		case err != nil:
+			return err
+		case !tree.IsDir(&e):
+			return &FolderError{Path: dir, IsFile: true}
+		}
+	}
+	return r.EditConfig(ctx, func(c *kist.Config) error { return c.SetCone(cone) })
+}
+
 // interruptedClone opens the repository that an interrupted clone of m left in dir.
-// It returns nil if there is none yet.
-func interruptedClone(dir string, opt kist.Options, m registry.Remote, lazy bool) (*kist.Repository, error) {
+// It returns nil if there is none yet. Once its checkout has begun, the folders stay the same.
+func interruptedClone(dir string, opt kist.Options, m registry.Remote, lazy bool, cone *tree.Cone) (*kist.Repository, error) {
 	entries, err := disk.ReadDir(dir)
 	if err == nil && len(entries) == 1 && entries[0].Name() == kist.Dir { // killed before it left its mark?
 		entries, err = disk.ReadDir(filepath.Join(dir, kist.Dir))
@@ -132,7 +190,8 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote, lazy bool
 	}
 
 	notEmpty := fmt.Errorf("%q %w", dir, ErrNotEmpty)
-	if _, err := disk.Lstat(filepath.Join(dir, kist.Dir, cloningFile)); err != nil {
+	mark, err := disk.Lstat(filepath.Join(dir, kist.Dir, cloningFile))
+	if err != nil {
 		return nil, notEmpty
 	}
 
@@ -150,7 +209,8 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote, lazy bool
 		m.Encrypted = list[0].Encrypted
 		m.RequireSigned = m.RequireSigned || list[0].RequireSigned
 	}
-	if len(list) != 1 || list[0] != m || r.Config().IsLazy() != lazy {
+	began := mark.Size() > 0
+	if len(list) != 1 || list[0] != m || r.Config().IsLazy() != lazy || began && !r.Config().Cone().Equal(cone) {
 		r.Close()
 		return nil, notEmpty
 	}
@@ -261,6 +321,9 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 	if err != nil {
 		return refs.Head{}, err
 	}
+	if err := o.chooseFolders(ctx, r, tracking[full].Local); err != nil {
+		return refs.Head{}, err
+	}
 	if full == "" {
 		return r.Refs().Head()
 	}
@@ -304,7 +367,8 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 }
 
 // adoptMetadata makes a clone record full metadata if the commit rev has it: a remote does
-// not say what its repositories record. The next process to open the clone does so.
+// not say what its repositories record. The next process to open the clone does so. It reads no
+// folder that is left out.
 func adoptMetadata(ctx context.Context, r *kist.Repository, rev string) error {
 	source, err := compare.OfCommit(ctx, r, rev)
 	if err != nil {
@@ -312,14 +376,16 @@ func adoptMetadata(ctx context.Context, r *kist.Repository, rev string) error {
 	}
 
 	// Folders above the roots of a bare repository have no metadata.
-	for id := source.Tree; ; {
+	for id, dir := source.Tree, ""; ; {
 		first := object.Entry{}
 		for e, err := range object.Entries(ctx, source.Objects, id) {
 			if err != nil {
 				return nil
 			}
-			first = e
-			break
+			if e.Meta != nil || !tree.IsDir(&e) || r.Config().Cone().Has(tree.Join(dir, e.Name)) {
+				first = e
+				break
+			}
 		}
 		switch {
 		case first.Meta != nil:
@@ -327,7 +393,7 @@ func adoptMetadata(ctx context.Context, r *kist.Repository, rev string) error {
 		case first.Type != object.TypeDir:
 			return nil
 		}
-		id = first.Content.ID
+		id, dir = first.Content.ID, tree.Join(dir, first.Name)
 	}
 }
 
@@ -408,7 +474,7 @@ type cloneAhead struct {
 // chunks to come. The objects have everything but those chunks.
 func (c *cloneAhead) begin(ctx context.Context, objects object.Reader, fetched *FetchResult) {
 	c.close()
-	if c.o.NoCheckout || fetched.Bytes < fetched.Objects*aheadChunk {
+	if c.o.NoCheckout || c.o.Lazy || fetched.Bytes < fetched.Objects*aheadChunk {
 		return
 	}
 	ops, err := c.ops(ctx, objects, fetched)

@@ -257,21 +257,22 @@ func PlanSwitch(ctx context.Context, r *kist.Repository, idx *index.Index, objec
 	}
 
 	var ops []worktree.Op
-	var obstacles []stage.Obstacle
 	var err error
 	if s.Force {
 		o.Edit, o.GiveUp = clearNotes, true
 		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
+		ops, o.Whole = splitWhole(stage.NewLeftOut(idx, r.Config().Cone()), ops)
 		if err == nil {
 			var clear []worktree.Op
 			clear, err = clearOps(ctx, r, idx, ops)
 			ops = append(ops, clear...)
 		}
 	} else {
-		ops, obstacles, o.Lost, err = switchOps(ctx, objects, idx, from.Tree, to)
-		if err == nil {
-			err = stage.CheckOps(ctx, r, idx, ops, obstacles)
+		s := switcher{objects: objects, idx: idx, leftOut: stage.NewLeftOut(idx, r.Config().Cone())}
+		if o.Lost, err = s.compare(ctx, from.Tree, to); err == nil {
+			err = stage.CheckOps(ctx, r, idx, s.ops, s.obstacles)
 		}
+		ops, o.Whole = s.ops, s.whole
 	}
 	return &Planned{o, idx, ops}, err
 }
@@ -288,47 +289,134 @@ func clearNotes(idx *index.Index) error {
 	return ClearConflicts(idx, nil)
 }
 
-// switchOps returns the operations that lead from one tree to another, the
-// obstacles where the index has something else staged, and the lost folders of
-// the second tree. A folder whose content the index does not know counts as
-// empty.
-func switchOps(ctx context.Context, objects object.Reader, idx *index.Index, from object.ID, to Tip) ([]worktree.Op, []stage.Obstacle, []compare.LostFolder, error) {
-	var ops []worktree.Op
-	var obstacles []stage.Obstacle
-	replaced := false // a folder is replaced
-	known := compare.NewKnown(objects)
-	known.Hide(idx)
-	for c, err := range tree.Diff(ctx, known, from, to.Tree, tree.DiffOptions{Recursive: true, Paired: true}) {
+// switcher finds the operations that lead from one tree to another.
+type switcher struct {
+	objects object.Reader
+	idx     *index.Index
+	leftOut *stage.LeftOut // nil: the index has all folders
+
+	ops       []worktree.Op
+	whole     []tree.Change    // of folders that are left out
+	obstacles []stage.Obstacle // the index has something else staged
+	replaced  bool             // a folder is replaced
+}
+
+// compare finds the operations and obstacles. It returns the lost folders of the second tree. A
+// folder whose content the index does not know counts as empty. Of folders that are left out, it
+// reads only those with staged changes.
+func (s *switcher) compare(ctx context.Context, from object.ID, to Tip) ([]compare.LostFolder, error) {
+	known := compare.NewKnown(s.objects)
+	known.Hide(s.idx)
+	o := tree.DiffOptions{Recursive: true, Paired: true}
+	if s.leftOut != nil {
+		o.Whole = s.leftOut.Whole()
+	}
+	for c, err := range tree.Diff(ctx, known, from, to.Tree, o) {
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
-		if _, ok := idx.Conflict(c.Path); ok {
-			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
+		if o.Whole == nil || !o.Whole(c.Path) || !isWhole(c) {
+			err = s.add(ctx, c)
+		} else if !s.addWhole(c) { // something in the folder is staged
+			err = s.addBelow(ctx, known, c.Path, from, to.Tree)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s.replaced {
+		s.obstacles = append(s.obstacles, stagedBelow(s.idx, s.ops)...)
+	}
+	s.obstacles = append(s.obstacles, stagedAbove(s.idx, s.ops)...)
+	return known.LostIn(ctx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: s.objects})
+}
+
+// add adds the operation for a change of one path.
+func (s *switcher) add(ctx context.Context, c tree.Change) error {
+	if _, ok := s.idx.Conflict(c.Path); ok {
+		s.obstacles = append(s.obstacles, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
+		return nil
+	}
+	have, err := stage.IndexedIn(ctx, s.objects, s.idx, c.Path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case stage.SameEntry(have, c.Old):
+		s.ops = append(s.ops, worktree.Op{Path: c.Path, Old: s.idx.Entry(c.Path), New: c.New})
+		s.replaced = s.replaced || tree.IsDir(c.Old) && c.New != nil && !tree.IsDir(c.New)
+	case stage.SameEntry(have, c.New):
+	case have == nil && !tree.IsDir(c.Old) && tree.IsDir(c.New): // the removal of the file is staged
+		s.ops = append(s.ops, worktree.Op{Path: c.Path, New: c.New})
+	case c.New == nil && tree.IsDir(have) != tree.IsDir(c.Old): // the removed entry is no longer staged
+	default:
+		s.obstacles = append(s.obstacles, stage.Obstacle{Path: c.Path, Reason: StagedReason})
+	}
+	return nil
+}
+
+// isWhole reports whether the content of a folder is part of a change.
+func isWhole(c tree.Change) bool {
+	return tree.IsDir(c.Old) != tree.IsDir(c.New) || tree.IsDir(c.New) && c.Old.Content != c.New.Content
+}
+
+// addWhole adds a change of a folder that is left out. It reports false, and adds nothing, if the
+// index has neither of the two versions: then its content must be compared.
+func (s *switcher) addWhole(c tree.Change) bool {
+	if _, ok := s.idx.Conflict(c.Path); ok {
+		return false
+	}
+	have := stage.Indexed(s.idx, c.Path)
+	switch {
+	case s.leftOut.IsAt(c.Path, c.New) && stage.SameEntry(have, c.New):
+		return true
+	case !s.leftOut.IsAt(c.Path, c.Old) || !stage.SameEntry(have, c.Old):
+		return false
+	}
+	if c.Old != nil && !tree.IsDir(c.Old) || c.New != nil && !tree.IsDir(c.New) { // a file comes or gives way
+		op := worktree.Op{Path: c.Path, Old: s.idx.Entry(c.Path)}
+		if !tree.IsDir(c.New) {
+			op.New, s.replaced = c.New, true
+		}
+		s.ops = append(s.ops, op)
+	}
+	if c.New == nil || tree.IsDir(c.New) {
+		s.whole = append(s.whole, c)
+	}
+	return true
+}
+
+// addBelow adds the operations for a folder, path by path.
+func (s *switcher) addBelow(ctx context.Context, r object.Reader, folder string, from, to object.ID) error {
+	for c, err := range tree.Diff(ctx, r, from, to, tree.DiffOptions{Paths: []string{folder}, Recursive: true, Paired: true}) {
+		if err == nil {
+			err = s.add(ctx, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitWhole returns the operations of paths, and those that replace folders which are left out.
+func splitWhole(l *stage.LeftOut, ops []worktree.Op) (rest []worktree.Op, whole []tree.Change) {
+	isAt := l.Whole()
+	if isAt == nil {
+		return ops, nil
+	}
+	for _, op := range ops {
+		removed := op.New == nil && op.Old == nil // not a file
+		if !isAt(op.Path) || !removed && !tree.IsDir(op.New) {
+			rest = append(rest, op)
 			continue
 		}
-		have, err := stage.IndexedIn(ctx, objects, idx, c.Path)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		switch {
-		case stage.SameEntry(have, c.Old):
-			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
-			replaced = replaced || tree.IsDir(c.Old) && c.New != nil && !tree.IsDir(c.New)
-		case stage.SameEntry(have, c.New):
-		case have == nil && !tree.IsDir(c.Old) && tree.IsDir(c.New): // the removal of the file is staged
-			ops = append(ops, worktree.Op{Path: c.Path, New: c.New})
-		case c.New == nil && tree.IsDir(have) != tree.IsDir(c.Old): // the removed entry is no longer staged
-		default:
-			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: StagedReason})
+		whole = append(whole, tree.Change{Path: op.Path, New: op.New})
+		if op.Old != nil { // a file gives way to the folder
+			rest = append(rest, worktree.Op{Path: op.Path, Old: op.Old})
 		}
 	}
-
-	if replaced {
-		obstacles = append(obstacles, stagedBelow(idx, ops)...)
-	}
-
-	lost, err := known.LostIn(ctx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: objects})
-	return ops, append(obstacles, stagedAbove(idx, ops)...), lost, err
+	return rest, whole
 }
 
 // stagedAbove returns the staged files in places where ops need a folder and
@@ -387,14 +475,19 @@ const StagedReason = "a change is staged"
 // ForceOps returns the operations that make index and worktree equal to a tree
 // at the given paths (nil: all), whatever these contain now. It also returns
 // the files that were read and proved unchanged, and the lost folders of the
-// tree. Untracked files stay, unless a file must take their path.
+// tree. Untracked files stay, unless a file must take their path. If paths is nil, an operation for
+// a folder that is left out stands for everything in it.
 func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.Side, paths []string) ([]worktree.Op, []worktree.Refreshed, []compare.LostFolder, error) {
 	from, err := compare.FromKnown(ctx, r, idx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 
-	changes, lost, err := compare.DiffKnown(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
+	diff := tree.DiffOptions{Paths: paths, Recursive: true, Paired: true}
+	if paths == nil {
+		diff.Whole = stage.NewLeftOut(idx, r.Config().Cone()).Whole()
+	}
+	changes, lost, err := compare.DiffKnown(ctx, from, to, diff)
 	if err != nil {
 		return nil, nil, nil, err
 	}

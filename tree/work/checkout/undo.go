@@ -28,10 +28,12 @@ func Undo(ctx context.Context, r *kist.Repository, s Tips) error {
 	if err != nil {
 		return err
 	}
-	ops, _, lost, err := switchOps(ctx, r.Objects(), done, s.To.Tree, s.From)
+	back := switcher{objects: r.Objects(), idx: done}
+	lost, err := back.compare(ctx, s.To.Tree, s.From)
 	if err != nil {
 		return err
 	}
+	ops := back.ops
 	obstacles, err := r.Worktree().Check(ctx, done, stage.NewLeftOut(idx, r.Config().Cone()).TakeOps(ops))
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type ApplyOptions struct {
 	Unchanged []worktree.Refreshed         // files whose content is still the staged one
 	Needs     []object.ID                  // commits that the operations come from; they must be usable at the end
 	Lost      []compare.LostFolder         // lost folders of these commits
+	Whole     []tree.Change                // changes of folders that are left out, with everything in them
 	Staged    []tree.Change                // further changes of the index, after the operations
 	Edit      func(idx *index.Index) error // further changes of the index; may be nil
 	Opening   *Opening                     // folders that idx has open, unlike the stored index; may be nil
@@ -74,7 +75,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
-	onlyAway, err := askRemotes(ctx, r, todo, o.GiveUp)
+	onlyAway, err := AskRemotes(ctx, r, todo, o.GiveUp)
 	if err != nil {
 		return err
 	}
@@ -118,9 +119,9 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
 }
 
-// askRemotes makes sure that remotes have the content that operations write, and keep that of the lent files which they remove. It
-// returns the bytes of these files, see [giveUpLent].
-func askRemotes(ctx context.Context, r *kist.Repository, ops []worktree.Op, giveUp bool) (int64, error) {
+// AskRemotes makes sure that remotes have the content that operations write, and keep that of the lent files which they remove. It
+// returns the bytes of these files, see [giveUpLent]. [ApplyOps] calls it; other callers do before they change anything else.
+func AskRemotes(ctx context.Context, r *kist.Repository, ops []worktree.Op, giveUp bool) (int64, error) {
 	if err := reachContent(ctx, r, ops); err != nil {
 		return 0, err
 	}
@@ -129,13 +130,16 @@ func askRemotes(ctx context.Context, r *kist.Repository, ops []worktree.Op, give
 
 // isEmpty reports whether there is nothing to do beside operations.
 func (o *ApplyOptions) isEmpty() bool {
-	return len(o.Unchanged)+len(o.Lost)+len(o.Staged) == 0 && o.Edit == nil && o.Names == nil
+	return len(o.Unchanged)+len(o.Lost)+len(o.Whole)+len(o.Staged) == 0 && o.Edit == nil && o.Names == nil
 }
 
 // takeLeftOut returns the operations without those in folders that are left out, and the new states of
 // these folders. Their trees are stored.
 func (o *ApplyOptions) takeLeftOut(ctx context.Context, tx *kist.Tx, idx *index.Index, ops []worktree.Op) ([]worktree.Op, []LeftOutFolder, error) {
 	l := NewLeftOut(idx, tx.Repository().Config().Cone())
+	for _, c := range o.Whole {
+		l.replace(c)
+	}
 	ops = l.TakeOps(ops)
 	o.Staged = l.TakeChanges(o.Staged)
 	if o.Stage != stageAll { // the index does not change

@@ -63,6 +63,7 @@ type LeftOut struct {
 type leftOutEdits struct {
 	entry   *object.Entry            // the folder's new properties; nil: they stay, or the folder is removed
 	removed bool                     // if it is empty afterwards
+	whole   *tree.Info               // the tree to change; nil: that of the folder now
 	at      map[string]*object.Entry // by path below the folder; nil: the path is removed
 }
 
@@ -97,6 +98,42 @@ func (l *LeftOut) folderAt(path string, isDir bool) (string, bool) {
 
 // isNone reports whether no folder is left out, now or by later changes.
 func (l *LeftOut) isNone() bool { return l.cone == nil && !index.HasLeftOut(l.idx) }
+
+// Whole is [tree.DiffOptions.Whole] for comparisons of trees whose folders need not be read: those
+// at which the outermost folder is left out, now or by later changes. It is nil if there are none.
+func (l *LeftOut) Whole() func(path string) bool {
+	if l.isNone() {
+		return nil
+	}
+	return func(path string) bool {
+		folder, ok := l.folderAt(path, true)
+		return ok && folder == path
+	}
+}
+
+// IsAt reports whether the index has a folder with the same tree as e at path, which is left
+// out. Without e, it reports whether the index has nothing there.
+func (l *LeftOut) IsAt(path string, e *object.Entry) bool {
+	d := l.idx.Dir(path)
+	if !tree.IsDir(e) {
+		return d == nil
+	}
+	if d == nil || !d.LeftOut() {
+		return false
+	}
+	t, _ := d.Tree()
+	return t.ID == e.Content.ID
+}
+
+// replace takes a change of a folder as a whole, before the changes in it.
+func (l *LeftOut) replace(c tree.Change) {
+	f := &leftOutEdits{at: map[string]*object.Entry{}, whole: &tree.Info{}, removed: true}
+	if e := c.New; tree.IsDir(e) {
+		f.entry, f.removed = e, false
+		*f.whole = tree.Info{ID: e.Content.ID, Files: e.Files, Bytes: e.Size}
+	}
+	l.folders[c.Path] = f
+}
 
 // TakeOps takes the operations in folders that are left out, and returns the others, for
 // the worktree.
@@ -215,15 +252,17 @@ func (f *leftOutEdits) edit(ctx context.Context, rw object.ReadWriter, d *index.
 		base, _ = d.Tree()
 		s.was = base.ID
 	}
-	editor := tree.NewEditor(rw, base)
-	for _, path := range slices.SortedFunc(maps.Keys(f.at), tree.ComparePaths) {
-		if err := editLeftOut(ctx, editor, path, f.at[path]); err != nil {
+	if f.whole != nil {
+		base = *f.whole
+	}
+	info := base
+	if len(f.at) > 0 || base.ID.IsZero() { // otherwise, no tree is read
+		if info, err = f.editTree(ctx, rw, base); err != nil {
 			return s, err
 		}
 	}
-	info, err := editor.Finish(ctx)
-	if empty, _ := object.EmptyTree(); err != nil || f.removed && info.ID == empty {
-		return s, err
+	if empty, _ := object.EmptyTree(); f.removed && info.ID == empty {
+		return s, nil
 	}
 	e := object.Entry{Type: object.TypeDir, Mode: 0o755}
 	switch {
@@ -235,6 +274,17 @@ func (f *leftOutEdits) edit(ctx context.Context, rw object.ReadWriter, d *index.
 	e.Content, e.Files, e.Size = info.Key(), info.Files, info.Bytes
 	s.Entry = &e
 	return s, nil
+}
+
+// editTree makes the changes in a tree.
+func (f *leftOutEdits) editTree(ctx context.Context, rw object.ReadWriter, base tree.Info) (tree.Info, error) {
+	editor := tree.NewEditor(rw, base)
+	for _, path := range slices.SortedFunc(maps.Keys(f.at), tree.ComparePaths) {
+		if err := editLeftOut(ctx, editor, path, f.at[path]); err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return editor.Finish(ctx)
 }
 
 // editLeftOut makes one change. A removed folder stays if something is in it afterwards.

@@ -19,9 +19,13 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree"
 )
 
-type cloneOptions struct{ exchange.CloneOptions }
+type cloneOptions struct {
+	exchange.CloneOptions
+	paths []string
+}
 
 func NewClone(env *cli.Env) *cobra.Command {
 	var o cloneOptions
@@ -42,14 +46,16 @@ it may be another user's.
 With --lazy, only the commits are downloaded, and the files to check out. All
 other content stays on the remote until a command needs it. The remote gets a
 keep ref, so that it keeps that content whatever others delete; 'kist fetch
---full' ends this.
+--full' ends this. With --path, the worktree also has only the folders DIR, as
+with 'kist sparse set', and the content of no other folder is downloaded.
 
 All received data is checked against its hash before it is stored. If a clone is
 interrupted, run it again with the same folder: it continues.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
   kist clone ../photos copy        from the repository in ../photos
-  kist clone -b v1.0 /media/backup/photos`,
+  kist clone -b v1.0 /media/backup/photos
+  kist clone --path stations s3://bucket/climate   only one folder`,
 		Args:              cli.Arguments(1, 2, "URL"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
 		ValidArgsFunction: cli.Folders,
@@ -61,6 +67,7 @@ interrupted, run it again with the same folder: it continues.`,
 	flags.StringVarP(&o.Name, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
 	flags.BoolVarP(&o.NoCheckout, "no-checkout", "n", false, "do not write any files")
 	flags.BoolVar(&o.Lazy, "lazy", false, "download only commits now, and content when it is needed")
+	flags.StringArrayVar(&o.paths, "path", nil, "lazy, and only the folder `DIR` in the worktree; may be repeated")
 	flags.BoolVar(&o.SingleBranch, "single-branch", false, "fetch only the branch to check out, and no tags")
 	flags.BoolVar(&o.NoTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.SingleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
@@ -80,6 +87,9 @@ type clonedJSON struct {
 func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) error {
 	var err error
 	if o.URL, err = env.RemoteURL(args[0]); err != nil {
+		return err
+	}
+	if err := o.readPaths(); err != nil {
 		return err
 	}
 	dir := env.RepoDir()
@@ -145,6 +155,22 @@ func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) err
 	return env.Unwritten(r, err)
 }
 
+// readPaths reads the folders of --path.
+func (o *cloneOptions) readPaths() error {
+	for _, arg := range o.paths {
+		if arg == "" {
+			return cli.Usagef("an empty path names no folder; use . for all of them")
+		}
+		path, err := tree.CleanPath(arg)
+		if bad := (*tree.PathError)(nil); errors.As(err, &bad) {
+			return cli.Hintf(cli.Failf(cli.ExitFailed, "path", "path %s: %w", cli.QuoteArg(arg), bad.Err), "the path of a folder begins at the top of the remote's files")
+		}
+		o.Folders = append(o.Folders, path)
+	}
+	o.Lazy = o.Lazy || len(o.paths) > 0
+	return nil
+}
+
 // tellCloned prints the first line about a clone.
 func (o *cloneOptions) tellCloned(env *cli.Env, r *kist.Repository, result *exchange.CloneResult, err error) {
 	again := ""
@@ -167,6 +193,13 @@ func (o *cloneOptions) explainMistake(result *exchange.CloneResult, r *kist.Repo
 	case errors.Is(err, refs.ErrNotFound) && o.Branch != "" && result != nil && result.FetchResult != nil:
 		err = cli.Failf(cli.ExitFailed, "unknown-ref", "the remote has no branch or tag %s", cli.QuoteArg(o.Branch))
 		return cli.Hintf(err, "%s has its commits; 'kist clone' to the same folder goes on, with another branch or none", cli.QuotePath(r.Root()))
+	}
+	if bad := (*exchange.FolderError)(nil); errors.As(err, &bad) {
+		kind, text := "not-found", "the commit to check out has no folder %s"
+		if bad.IsFile {
+			kind, text = "not-a-folder", "%s is a file"
+		}
+		return cli.Hintf(cli.Failf(cli.ExitFailed, kind, text, cli.QuotePath(bad.Path)), "%s has the commits; 'kist clone' to the same folder goes on, with another --path", cli.QuotePath(r.Root()))
 	}
 	return nil
 }

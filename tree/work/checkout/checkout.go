@@ -399,7 +399,7 @@ func (s *switcher) addBelow(ctx context.Context, r object.Reader, folder string,
 	return nil
 }
 
-// splitWhole returns the operations of paths, and those that replace folders which are left out.
+// splitWhole returns the operations of single paths, and as changes the ones that replace folders which are left out.
 func splitWhole(l *stage.LeftOut, ops []worktree.Op) (rest []worktree.Op, whole []tree.Change) {
 	isAt := l.Whole()
 	if isAt == nil {

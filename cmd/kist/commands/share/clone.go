@@ -92,21 +92,9 @@ func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) err
 	if err := o.readPaths(); err != nil {
 		return err
 	}
-	dir := env.RepoDir()
-	switch {
-	case len(args) == 2 && dir != "":
-		return cli.Usagef("--repo and a folder cannot be given both")
-	case len(args) == 2:
-		if err := cli.WantFolder("DIR of clone", args[1]); err != nil {
-			return cli.Hintf(err, "the URL comes first: kist clone URL [DIR]")
-		}
-		dir = env.Path(args[1])
-	case dir == "":
-		name, err := cloneName(o.URL)
-		if err != nil {
-			return err
-		}
-		dir = env.Path(name)
+	dir, err := o.chooseFolder(env, args)
+	if err != nil {
+		return err
 	}
 	if err := cli.CheckOwner(env, dir); err != nil {
 		return err
@@ -153,6 +141,24 @@ func (o *cloneOptions) run(ctx context.Context, env *cli.Env, args []string) err
 		env.PrintOutcome("HEAD is at %s\n", input.Describe(ctx, r, result.Head.ID))
 	}
 	return env.Unwritten(r, err)
+}
+
+// chooseFolder returns the path of the new clone: that of --repo, the second argument, or one by the name of the remote.
+func (o *cloneOptions) chooseFolder(env *cli.Env, args []string) (string, error) {
+	dir := env.RepoDir()
+	switch {
+	case len(args) == 2 && dir != "":
+		return "", cli.Usagef("--repo and a folder cannot be given both")
+	case len(args) == 2:
+		if err := cli.WantFolder("DIR of clone", args[1]); err != nil {
+			return "", cli.Hintf(err, "the URL comes first: kist clone URL [DIR]")
+		}
+		return env.Path(args[1]), nil
+	case dir != "":
+		return dir, nil
+	}
+	name, err := cloneName(o.URL)
+	return env.Path(name), err
 }
 
 // readPaths reads the folders of --path.

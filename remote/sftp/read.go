@@ -152,8 +152,8 @@ func (b *Backend) Stat(ctx context.Context, name string) (info remote.Info, err 
 	return info, err
 }
 
-// ahead is the number of folders that a list reads before it needs them.
-const ahead = 16
+// ahead is the number of folders that a list reads before it needs them: each takes four round trips.
+const ahead = 64
 
 // List implements [remote.Blobs]. It holds some folders at a time in memory.
 func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {

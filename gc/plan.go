@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/trace"
 	"github.com/kist-vcs/kist/object/volume"
 )
@@ -90,6 +91,7 @@ type Plan struct {
 	live     *liveFinder
 	stats    Stats
 	toRemove []volumeGroup
+	toThin   []int // evicted volumes with records of purged objects
 }
 
 // volumeGroup is a list of volumes, by number, that are removed together.
@@ -180,6 +182,9 @@ func (p *Plan) chooseVolumes(ctx context.Context) error {
 			after -= u.wasteSize()
 		}
 		switch {
+		case p.canThin(i, purged):
+			p.toThin = append(p.toThin, i)
+			st.Removed += int64(u.Objects - u.liveCount)
 		case u.mustStay || u.Evicted && u.liveCount > 0 || purged.mustWait && purged.withNodes[i]:
 			st.Live += p.countUnreachable(i)
 			u.mustWait = !u.mustStay
@@ -336,6 +341,9 @@ func (p *Plan) Apply(ctx context.Context) error {
 
 	p.stats.Removed, p.stats.Rewritten, p.stats.Deleted = 0, 0, 0
 	p.stats.Repacked, p.stats.RepackedBytes = 0, 0
+	if err := p.thinEvicted(ctx); err != nil {
+		return err
+	}
 	for _, g := range p.toRemove {
 		if len(g.volumes) == 0 {
 			continue
@@ -382,6 +390,36 @@ func (p *Plan) Apply(ctx context.Context) error {
 		return p.options.After(ctx)
 	}
 	return nil
+}
+
+// canThin reports whether volume i is an evicted one that stays, with records of purged objects.
+func (p *Plan) canThin(i int, purged *purgedVolumes) bool {
+	u := &p.live.volumes[i]
+	return u.Evicted && u.liveCount > 0 && !u.mustStay && purged.withObjects[i]
+}
+
+// thinEvicted removes the records of unreachable objects from the evicted volumes that have some of purged objects. So a purged content counts
+// no longer as away.
+func (p *Plan) thinEvicted(ctx context.Context) error {
+	if len(p.toThin) == 0 {
+		return nil
+	}
+	if err := p.live.update(ctx, p.needs); err != nil {
+		return err
+	}
+	var failed error
+	err := p.sweep.Evict(ctx, p.toThin, nil, func(_ int, rec keys.Record) bool {
+		live, err := p.live.isLive(rec.Key)
+		failed = cmp.Or(failed, err)
+		return live || err != nil
+	})
+	if err = cmp.Or(err, failed); err != nil {
+		return err
+	}
+	for _, i := range p.toThin {
+		p.stats.Removed += int64(p.live.volumes[i].Objects - p.live.volumes[i].liveCount)
+	}
+	return p.live.addVolumes(ctx)
 }
 
 // countSpared returns the number of objects of volume i that stay though they are not live.

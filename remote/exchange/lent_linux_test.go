@@ -70,6 +70,16 @@ func TestEditsOfLent(t *testing.T) {
 			return os.Symlink(filepath.Base(path)+".old", path)
 		},
 		"remove": os.Remove,
+		"symlink above": func(path string) error { // to a folder outside, with another film
+			outside := t.TempDir()
+			if err := os.WriteFile(filepath.Join(outside, filepath.Base(path)), bytes.Repeat([]byte("s"), len(film)), 0o666); err != nil {
+				return err
+			}
+			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+				return err
+			}
+			return os.Symlink(outside, filepath.Dir(path))
+		},
 	}
 	reads := map[string]func(t *testing.T, s *kisttest.Repository, r *kist.Repository){
 		"push": func(t *testing.T, s *kisttest.Repository, r *kist.Repository) {
@@ -105,7 +115,7 @@ func TestEditsOfLent(t *testing.T) {
 				exchange.Connect(t.Context(), r)
 				s.Check(registry.Add(t.Context(), r, registry.Remote{Name: "origin", URL: "/first"}))
 				s.Check(registry.Add(t.Context(), r, registry.Remote{Name: "second", URL: "/second"}))
-				s.Write("film", string(film))
+				s.Write("d/film", string(film))
 				s.Write("copy", string(film))
 				s.Add(stage.AddOptions{})
 				s.Commit("first")
@@ -114,13 +124,13 @@ func TestEditsOfLent(t *testing.T) {
 				_, err = exchange.Evict(t.Context(), r, exchange.EvictOptions{})
 				s.Check(err)
 
-				e := &editingReader{elsewhere: r.Objects().Elsewhere.(elsewhere), at: 2, edit: func() { s.Check(edit(filepath.Join(s.Dir, "film"))) }}
+				e := &editingReader{elsewhere: r.Objects().Elsewhere.(elsewhere), at: 2, edit: func() { s.Check(edit(filepath.Join(s.Dir, "d/film"))) }}
 				r.Objects().Elsewhere = e
 				run(t, s, r)
 				if e.reads < e.at || e.found == 0 {
 					t.Errorf("%d reads and %d lent chunks: the edit has no effect", e.reads, e.found)
 				}
-				got, err := kisttest.ReadFile(t.Context(), r, s.Head(), "film")
+				got, err := kisttest.ReadFile(t.Context(), r, s.Head(), "d/film")
 				if err != nil || !bytes.Equal(got, film) {
 					t.Errorf("the film has %d wrong bytes, %v", len(got), err)
 				}

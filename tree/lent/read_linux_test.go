@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -92,6 +93,16 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// strangeFolder makes a folder outside the worktree with a file of the name and size of the lent one.
+func strangeFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, filepath.Base(lentPath)), bytes.Repeat([]byte("s"), 5000), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestEdits changes the lent file, or what leads to it. No wrong byte comes out, and the file is not tried again.
 func TestEdits(t *testing.T) {
 	edits := map[string]func(t *testing.T, l *lending) error{
@@ -122,6 +133,18 @@ func TestEdits(t *testing.T) {
 				return err
 			}
 			return os.Symlink("elsewhere", l.path("film"))
+		},
+		"symlink of another user to the outside": func(t *testing.T, l *lending) error {
+			if err := os.RemoveAll(l.path("film")); err != nil {
+				return err
+			}
+			if err := os.Symlink(strangeFolder(t), l.path("film")); err != nil {
+				return err
+			}
+			if os.Getuid() != 0 {
+				return nil
+			}
+			return os.Lchown(l.path("film"), 65534, 65534)
 		},
 		"folder in place": func(_ *testing.T, l *lending) error {
 			if err := os.Remove(l.path(lentPath)); err != nil {
@@ -169,6 +192,26 @@ func TestEdits(t *testing.T) {
 				if l.reader.Has(key) {
 					t.Errorf("%s: the file is tried again", name)
 				}
+			}
+		}
+	}
+}
+
+// TestMounted mounts a file or folder from outside over the lent file, or over its folder. Nothing is read from there.
+func TestMounted(t *testing.T) {
+	for _, over := range []string{lentPath, filepath.Dir(lentPath)} {
+		l := newLending(t)
+		from := strangeFolder(t)
+		if over == lentPath {
+			from = filepath.Join(from, filepath.Base(lentPath))
+		}
+		if err := syscall.Mount(from, l.path(over), "", syscall.MS_BIND, ""); err != nil {
+			objecttest.Skip(t, "nothing can be mounted:", err)
+		}
+		defer syscall.Unmount(l.path(over), syscall.MNT_DETACH)
+		for _, key := range l.keys {
+			if l.reader.Get(key) != nil || l.reader.Has(key) {
+				t.Errorf("a mount over %s is read", over)
 			}
 		}
 	}

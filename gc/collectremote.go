@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // DefaultKeepAge is the age at which a collection of a remote deletes a keep ref. Repositories in use renew theirs monthly.
@@ -32,7 +33,7 @@ func CollectRemote(ctx context.Context, r *kist.Repository, name string, keepAge
 		if err := remote.CheckWritable(opened.Backend()); err != nil {
 			return collect.Stats{}, err
 		}
-		if _, err := opened.DropKeeps(ctx, r.Objects(), keepAge); err != nil {
+		if err := transfer.DropKeeps(ctx, opened, r.Objects(), keepAge); err != nil {
 			return collect.Stats{}, err
 		}
 	}

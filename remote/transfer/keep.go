@@ -116,19 +116,19 @@ func HasKeeps(head *rootlog.State) bool {
 	return false
 }
 
-// DropKeeps deletes the keep refs whose commits are older than age. It leaves out those whose commits cannot be read.
-func (r *Remote) DropKeeps(ctx context.Context, local Local, age time.Duration) (dropped int, err error) {
+// DropKeeps deletes the keep refs of a remote whose commits are older than age. It leaves out those whose commits cannot be read.
+func DropKeeps(ctx context.Context, r *Remote, local Local, age time.Duration) error {
 	head, err := HeadToWrite(ctx, r)
 	if err != nil || !HasKeeps(head) {
-		return 0, err
+		return err
 	}
 	snap, err := r.SnapshotAt(ctx, head)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	list, err := KeepRefs(ctx, snap, snap.State)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	push := PushOptions{Records: snap.State.Records}
 	for _, ref := range list {
@@ -139,5 +139,5 @@ func (r *Remote) DropKeeps(ctx context.Context, local Local, age time.Duration) 
 	if len(push.Updates) > 0 {
 		_, err = r.Push(ctx, local, push)
 	}
-	return len(push.Updates), err
+	return err
 }

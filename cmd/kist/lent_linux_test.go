@@ -165,6 +165,39 @@ func TestLentSmall(t *testing.T) {
 	s.verify()
 }
 
+// TestLentSparse checks that sparse set says how much is only away, and changes nothing offline.
+func TestLentSparse(t *testing.T) {
+	t.Parallel()
+	s := lentShell(t, objecttest.Rand(5))
+	before := s.readFiles(".")
+	s.offline(func() {
+		if o := s.exits(1, "sparse", "set", "text"); !strings.Contains(o.stderr, "cannot be asked") {
+			t.Errorf("%v", o)
+		}
+		s.wantFiles(s.readFiles("."), before)
+		if got := s.kist("sparse"); !strings.Contains(got, "all folders") {
+			t.Errorf("the folders are %q", got)
+		}
+		s.kist("sparse", "set", "film") // text has small files only
+		s.kist("sparse", "off")
+	})
+	s.wantFiles(s.readFiles("."), before)
+
+	if o := s.exits(0, "sparse", "set", "text"); !strings.Contains(o.stderr, "2.6 MiB of content is now only away") {
+		t.Errorf("sparse set does not say how much is only away: %v", o)
+	}
+	s.offline(func() {
+		s.exits(15, "sparse", "add", "film")
+		if got := s.kist("sparse"); got != "text\n" {
+			t.Errorf("the folders are %q", got)
+		}
+	})
+	s.kist("sparse", "off")
+	s.wantFiles(s.readFiles("."), before)
+	s.wantLent()
+	s.verify()
+}
+
 // TestLentOracle runs the same random commands in a full clone and in one whose content is lent. Outputs and states are equal.
 func TestLentOracle(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,8 @@ type SparseResult struct {
 // SetFolders makes the worktree one that has only the folders of a cone, or all folders if it is
 // nil. The configuration gets the cone first. It removes only files whose content the index has:
 // a folder with changes stays as it is, and so do untracked files. The error is a
-// [*stage.LocalChangesError], and nothing is changed, if a file is in the place of a folder.
+// [*stage.LocalChangesError], and nothing is changed, if a file is in the place of a folder. So it is
+// if content to write is away, or only a file to remove has content here, and a remote does not answer.
 //
 // A kill at any moment loses nothing, and the same call completes the work. Removed
 // files never look deleted: the index leaves out a folder before its files are removed.
@@ -71,7 +72,11 @@ func (s *sparsePlan) plan(ctx context.Context) (err error) {
 	if err := s.planRest(ctx, found); err != nil {
 		return err
 	}
-	return s.planOpening(ctx)
+	if err := s.planOpening(ctx); err != nil {
+		return err
+	}
+	_, err = stage.AskRemotes(ctx, s.repo, slices.Concat(s.writes, s.removes), false)
+	return err
 }
 
 // planClosing finds the open folders outside of the cone that have no changes.
@@ -244,6 +249,5 @@ func (s *sparsePlan) removeFiles(ctx context.Context) error {
 			s.result.Removed++
 		}
 	}
-	_, err = w.Apply(ctx, s.repo.Contents(), ops, worktree.ApplyOptions{})
-	return err
+	return stage.RemoveUntracked(ctx, s.repo, ops)
 }

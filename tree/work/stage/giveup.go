@@ -122,7 +122,8 @@ func checkKept(ctx context.Context, r *kist.Repository, chunks map[object.Key]le
 	return refused
 }
 
-// RemoveUntracked carries out ops that remove untracked paths. It refuses as [ApplyOps] does.
+// RemoveUntracked carries out ops that remove untracked paths, or those of folders that are left out already. It refuses as [ApplyOps]
+// does.
 func RemoveUntracked(ctx context.Context, r *kist.Repository, ops []worktree.Op) error {
 	bytes, err := giveUpLent(ctx, r, ops, false)
 	if err != nil {

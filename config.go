@@ -362,6 +362,9 @@ func (c *Config) encode() ([]byte, error) {
 	return buf.Bytes(), err
 }
 
+// KeyServeFetch is the key that, set to true, lets 'kist serve' fetch content that is away.
+const KeyServeFetch = "serve.fetch"
+
 // KeyPushMerge is the key that, set to false, keeps pushes from merging small packs
 // and index files of a remote.
 const KeyPushMerge = "push.merge"

@@ -126,6 +126,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "serve.acl", Form: "list of names", Scope: RepositoryOnly, Help: "who may read and write a path without a rule, as the attribute acl", check: checkTextSetting(nil)},
 	{Name: "serve.acl-read", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.read", check: checkTextSetting(nil)},
 	{Name: "serve.acl-write", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.write", check: checkTextSetting(nil)},
+	{Name: KeyServeFetch, Form: "true or false", Default: "false", Help: "'kist serve' fetches content that only a remote has", check: checkBoolSetting},
 	{Name: "serve.branch", Form: "NAME", Scope: RepositoryOnly, Help: "the branch with the rules of 'kist serve'; by default that of HEAD", check: checkTextSetting(checkBranchName)},
 }, signKeys(), []ConfigKey{
 	{Name: "user.email", Form: "TEXT", Help: "your address, for commits", check: checkTextSetting(nil)},

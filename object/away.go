@@ -42,6 +42,9 @@ func NewAwayError(key Key, err error) error {
 	return e
 }
 
+// ErrNoFetch is the reason in an [AwayError] if this process fetches nothing.
+var ErrNoFetch = errors.New("this process does not ask remotes for content")
+
 // BudgetError is the error for content that is away if so much of it is needed that somebody has to agree.
 type BudgetError struct {
 	Limit  int64   // bytes

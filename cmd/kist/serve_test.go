@@ -127,6 +127,46 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// A server of a lazy clone fetches for its users only if serve.fetch is true.
+func TestServeAway(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	first := strings.Repeat("first\n", 1000)
+	s.kist("init")
+	s.write(map[string]string{"a.txt": first})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "one")
+	s.kist("tag", "v1")
+	s.write(map[string]string{"a.txt": "second\n"})
+	s.kist("commit", "-a", "-m", "two")
+	store, lazy := t.TempDir(), s.in(t.TempDir())
+	s.kist("remote", "add", "origin", store)
+	s.kist("push", "origin", "main", "v1")
+	s.kist("clone", "--lazy", store, lazy.dir)
+
+	p := lazy.serve("--listen", "127.0.0.1:0")
+	wantBody(t, http.DefaultClient, p.url+"files/a.txt", "second\n")
+	for _, path := range []string{"files/a.txt?rev=v1", "dav/tags/v1/a.txt", "tree/?rev=v1"} {
+		res, err := http.Get(p.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "this server does not fetch it") {
+			t.Errorf("%s: %s, %v, %.200q", path, res.Status, err, body)
+		}
+	}
+	p.Process.Kill()
+	p.Wait()
+
+	lazy.kist("config", "serve.fetch", "true")
+	p = lazy.serve("--listen", "127.0.0.1:0")
+	wantBody(t, http.DefaultClient, p.url+"files/a.txt?rev=v1", first)
+	p.end(t, syscall.SIGTERM)
+	lazy.kist("verify")
+}
+
 func TestServeSocket(t *testing.T) {
 	s := newShell(t)
 	s.kist("init")

@@ -17,7 +17,7 @@ import (
 var fetchesFreely = map[string]bool{
 	"archive": true, "backup": true, "cat": true, "checkout": true, "cherry-pick": true, "evict": true, "export": true, "fetch": true,
 	"gc": true, "merge": true, "mount": true, "pull": true, "push": true, "rebase": true, "reset": true, "restore": true, "revert": true,
-	"stash": true, "switch": true, "verify": true,
+	"serve": true, "stash": true, "switch": true, "verify": true,
 }
 
 // defaultAsk is the number of bytes that a command fetches before it asks.

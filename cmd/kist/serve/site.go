@@ -157,6 +157,8 @@ func StatusOf(err error) (code int, text string) {
 		return http.StatusUnprocessableEntity, tree.ErrTooMany.Error()
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, err.Error()
+	case object.IsAway(err):
+		return http.StatusServiceUnavailable, AwayText(err)
 	case errors.As(err, &path) && !object.IsUnreadable(err):
 		return http.StatusBadRequest, "not a path"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -165,6 +167,14 @@ func StatusOf(err error) (code int, text string) {
 		return http.StatusInternalServerError, "stored data is damaged or missing"
 	}
 	return http.StatusInternalServerError, "internal error"
+}
+
+// AwayText returns the words for content that is away and cannot be fetched because of err.
+func AwayText(err error) string {
+	if errors.Is(err, object.ErrNoFetch) {
+		return "only a remote has this content, and this server does not fetch it"
+	}
+	return "only a remote has this content, and it does not answer"
 }
 
 // Fail answers with the status of err, in JSON if the request is for the API. It logs an error

@@ -18,6 +18,14 @@ type budget struct {
 	free  bool // the answer
 }
 
+// RefuseFetches makes the store of r, after [ReadEvicted], fetch nothing. It still reads the files of the worktree. The error for an object that must
+// be fetched is an [*object.AwayError] with [object.ErrNoFetch].
+func RefuseFetches(r *kist.Repository) {
+	if u, ok := r.Objects().Elsewhere.(untilEnd); ok {
+		u.refuses = true
+	}
+}
+
 // LimitFetches makes the store of r, after [ReadEvicted], fetch at most limit bytes of chunks, unless ask, which is called once, returns
 // true. Ask may be nil. A caller that knows its content asks before, by [object.Ahead]. Without that, objects are fetched up to the limit.
 // From then on, the error for an object that must be fetched is an [*object.BudgetError]. Fetched content stays

@@ -24,6 +24,8 @@ type evictedReader struct {
 	except string // the name of a remote that is not asked
 	budget *budget
 
+	refuses bool // it fetches nothing
+
 	mu     sync.Mutex // guards the following
 	opened map[string]*transfer.Reader
 	heads  []knownHead // of the remotes that answered last
@@ -103,7 +105,7 @@ func (e *evictedReader) IsRecorded(key object.Key) bool { return e.lent.IsRecord
 
 // Get returns an object from the first remote that has it.
 func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	if err := e.budget.check(); err != nil {
+	if err := e.checkFetch(); err != nil {
 		return nil, err
 	}
 	heads, failed := e.askedHeads(ctx)
@@ -129,8 +131,19 @@ func (e *evictedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 	}
 }
 
+// checkFetch returns an error if no object may be fetched now.
+func (e *evictedReader) checkFetch() error {
+	if e.refuses {
+		return &object.AwayError{Err: object.ErrNoFetch}
+	}
+	return e.budget.check()
+}
+
 // GetAll implements [object.BatchReader].
 func (e *evictedReader) GetAll(ctx context.Context, keys []object.Key, take func(key object.Key, data []byte) error) error {
+	if e.refuses {
+		return e.checkFetch()
+	}
 	heads, failed := e.askedHeads(ctx)
 	var mu sync.Mutex // guards got
 	got := map[object.Key]bool{}

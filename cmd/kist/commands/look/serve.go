@@ -22,6 +22,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/web"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
@@ -66,7 +67,11 @@ after a quiet time, and at the end of the server.
 
 The attributes acl, acl.read and acl.write of files and folders decide who may
 read and write them: see 'kist help attr'. Names of branches and messages of
-commits are visible to every user.`,
+commits are visible to every user.
+
+In a lazy clone, or after 'kist evict', kist serve answers 503 for content that
+only a remote has: strangers could cause costs. 'kist config serve.fetch true'
+lets it fetch.`,
 		Example: `  kist serve
   kist serve --hash anna >>users
   kist serve --listen :8443 --tls-cert c.pem --tls-key k.pem --users users
@@ -110,6 +115,9 @@ func (o *serveOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 	so, err := o.settings(env)
 	if err != nil {
 		return err
+	}
+	if fetch, _ := r.Config().Get(kist.KeyServeFetch); fetch != "true" {
+		registry.RefuseFetches(r)
 	}
 	server := serve.New(r, so)
 	if err := server.Site().Guard.Err(); err != nil && so.HasUsers() {

@@ -240,6 +240,8 @@ func status(err error) (int, string) {
 		return http.StatusForbidden, "access denied"
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
+	case object.IsAway(err):
+		return http.StatusServiceUnavailable, serve.AwayText(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "this takes too long"
 	case errors.Is(err, pending.ErrClosed):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
@@ -64,6 +65,8 @@ func (s *site) failurePage(err error) page {
 		f = failure{"Expired", expiredText, http.StatusGone}
 	case errors.Is(err, object.ErrPurged):
 		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}
+	case object.IsAway(err):
+		f = failure{"Not here", awayText(err), http.StatusServiceUnavailable}
 	case errors.Is(err, context.DeadlineExceeded):
 		f = failure{"This takes too long", "The server gave up, to stay quick for others.", http.StatusServiceUnavailable}
 	case errors.Is(err, context.Canceled): // the client has gone
@@ -81,10 +84,18 @@ func whyUnreadable(err error) string {
 	switch {
 	case errors.Is(err, object.ErrPurged):
 		return "The content was purged."
+	case object.IsAway(err):
+		return awayText(err)
 	case object.IsUnreadable(err):
 		return "The content is damaged or missing here. 'kist verify' shows more, and 'kist verify --repair' may bring it back."
 	}
 	return ""
+}
+
+// awayText is [serve.AwayText] as a sentence.
+func awayText(err error) string {
+	text := serve.AwayText(err) + "."
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // isRevision reports whether an error is about the name of a revision.

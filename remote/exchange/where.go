@@ -21,6 +21,10 @@ type Where struct {
 	Here, Away int64
 	Lent       int64         // the part of Away that files of the worktree have, too
 	Remotes    []WhereRemote // in the order of the configuration
+
+	// Unlisted is the content of folders and files whose chunks a lazy repository does not know, because it has never read their lists.
+	// The folders above have these sizes. Equal content counts more than once, and a part may be here.
+	Unlisted, UnlistedFiles uint64
 }
 
 // WhereRemote says which part of the content that is away a remote keeps.
@@ -37,10 +41,16 @@ type WhereRemote struct {
 // whereBatch is the number of chunks that FindWhere looks up at once.
 const whereBatch = 1 << 16
 
-// FindWhere finds out where the content below some objects is. It asks each remote for its head, and looks up there the content that is
-// away.
-func FindWhere(ctx context.Context, r *kist.Repository, below ...object.Key) (*Where, error) {
-	reach, err := gc.NewReach(ctx, r.Objects(), (&record.Set{}).View(), below...)
+// FindWhere finds out where the content of some files and folders is. It asks each remote for its head, and looks up there the content that is
+// away. It fetches nothing.
+func FindWhere(ctx context.Context, r *kist.Repository, below ...object.Entry) (*Where, error) {
+	var keys []object.Key
+	for _, e := range below {
+		if !e.Content.IsZero() {
+			keys = append(keys, e.Content)
+		}
+	}
+	reach, err := gc.NewReach(ctx, r.Objects(), (&record.Set{}).View(), keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +61,11 @@ func FindWhere(ctx context.Context, r *kist.Repository, below ...object.Key) (*W
 	}
 	if err := w.addChunks(ctx); err != nil {
 		return nil, err
+	}
+	if r.Config().IsLazy() {
+		if err := w.addAbsent(ctx, below); err != nil {
+			return nil, err
+		}
 	}
 	return &w.Where, ctx.Err()
 }
@@ -75,7 +90,7 @@ func (w *whereFinder) close() {
 
 // askRemotes reads the head of each remote, if content is away.
 func (w *whereFinder) askRemotes(ctx context.Context) error {
-	away, err := volume.HasEvicted(ctx, w.repo.Objects())
+	away, err := hasAway(ctx, w.repo)
 	if !away || err != nil {
 		return err
 	}
@@ -141,19 +156,97 @@ func (w *whereFinder) addChunks(ctx context.Context) error {
 				w.Here += int64(rec.Raw)
 				continue
 			}
-			w.Away += int64(rec.Raw)
-			if volume.HasLent(w.repo.Objects(), rec.Key) {
-				w.Lent += int64(rec.Raw)
-			}
-			w.sizes[rec.Key] = int64(rec.Raw)
-			if len(w.sizes) == whereBatch {
-				if err := w.lookUp(ctx); err != nil {
-					return err
-				}
+			if err := w.addAway(ctx, rec.Key, int64(rec.Raw)); err != nil {
+				return err
 			}
 		}
 	}
 	return w.lookUp(ctx)
+}
+
+// addAway adds a chunk that is away.
+func (w *whereFinder) addAway(ctx context.Context, chunk object.Key, size int64) error {
+	w.Away += size
+	if volume.HasLent(w.repo.Objects(), chunk) {
+		w.Lent += size
+	}
+	w.sizes[chunk] = size
+	if len(w.sizes) < whereBatch {
+		return nil
+	}
+	return w.lookUp(ctx)
+}
+
+// addAbsent adds the content below entries that no volume lists, as far as nodes that are here show it.
+func (w *whereFinder) addAbsent(ctx context.Context, todo []object.Entry) error {
+	store := w.repo.Objects()
+	here := volume.OnlyHere(store)
+	seen := map[object.Key]bool{}
+	for todo = slices.Clone(todo); len(todo) > 0; {
+		e := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if e.Content.IsZero() || seen[e.Content] {
+			continue
+		}
+		seen[e.Content] = true
+		var err error
+		if e.Content.Kind == object.KindTree {
+			var entries []object.Entry
+			if entries, err = w.entriesHere(ctx, here, e.Content.ID); err == nil || object.IsAway(err) {
+				todo = append(todo, entries...)
+				for i := range entries { // the rest is unknown
+					e.Size -= min(e.Size, entries[i].Size)
+					e.Files -= min(e.Files, max(entries[i].Files, 1))
+				}
+			}
+		} else {
+			err = w.addAbsentChunks(ctx, here, e, seen)
+		}
+		switch {
+		case object.IsAway(err):
+			w.Unlisted += e.Size
+			w.UnlistedFiles += max(e.Files, 1)
+		case err != nil && !object.IsUnreadable(err):
+			return err
+		}
+	}
+	return w.lookUp(ctx)
+}
+
+// entriesHere returns the entries of a folder that are in nodes that are here. The error is an [*object.AwayError] if another node is away.
+func (w *whereFinder) entriesHere(ctx context.Context, here volume.Here, id object.ID) (entries []object.Entry, err error) {
+	for nodes := []object.ID{id}; len(nodes) > 0; nodes = nodes[1:] {
+		t, rerr := object.ReadTree(ctx, here, nodes[0])
+		switch {
+		case object.IsAway(rerr):
+			err = rerr
+			continue
+		case rerr != nil:
+			return entries, rerr
+		}
+		for _, child := range t.Children {
+			nodes = append(nodes, child.ID)
+		}
+		entries = append(entries, t.Entries...)
+	}
+	return entries, err
+}
+
+// addAbsentChunks adds the chunks of a file that no volume lists. The error is an [*object.AwayError] if the list of the chunks is away.
+func (w *whereFinder) addAbsentChunks(ctx context.Context, here volume.Here, e object.Entry, seen map[object.Key]bool) error {
+	for c, err := range object.Chunks(ctx, here, e.Content, e.Size, 0) {
+		if err != nil {
+			return err
+		}
+		key := object.Key{Kind: object.KindChunk, ID: c.ID}
+		if known := seen[key] && key != e.Content; !known && volume.IsAbsent(w.repo.Objects(), key) {
+			if err := w.addAway(ctx, key, int64(c.Size)); err != nil {
+				return err
+			}
+		}
+		seen[key] = true
+	}
+	return nil
 }
 
 // lookUp looks the collected chunks up on the remotes that promise to keep them. A remote that fails is not asked again.

@@ -7,16 +7,18 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/exchange"
 )
 
 // whereJSON is what du prints with --where --json.
 type whereJSON struct {
-	Here    int64             `json:"bytes_here" doc:"the bytes of content that this repository has"`
-	Away    int64             `json:"bytes_away" doc:"the bytes of content that was given away"`
-	Lent    int64             `json:"bytes_lent" doc:"the part of bytes_away that unchanged files of the worktree have"`
-	Remotes []whereRemoteJSON `json:"remotes" doc:"the remotes, if content is away anywhere"`
+	Here     int64             `json:"bytes_here" doc:"the bytes of content that this repository has"`
+	Away     int64             `json:"bytes_away" doc:"the bytes of content that was given away"`
+	Lent     int64             `json:"bytes_lent" doc:"the part of bytes_away that unchanged files of the worktree have"`
+	Unlisted uint64            `json:"bytes_unlisted,omitempty" doc:"in a lazy clone, the bytes of files whose chunks it does not know; a part may be here"`
+	Remotes  []whereRemoteJSON `json:"remotes" doc:"the remotes, if content is away anywhere"`
 }
 
 // whereRemoteJSON is a remote in whereJSON.
@@ -34,11 +36,9 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 	if err != nil {
 		return err
 	}
-	var below []object.Key
+	var below []object.Entry
 	for _, at := range all {
-		if !at.Entry.Content.IsZero() {
-			below = append(below, at.Entry.Content)
-		}
+		below = append(below, at.Entry)
 	}
 	where, err := exchange.FindWhere(ctx, r, below...)
 	if err != nil {
@@ -52,6 +52,9 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 	o.printSize(env, uint64(where.Away), "away")
 	if where.Lent > 0 {
 		o.printSize(env, uint64(where.Lent), "away, and lent by files of the worktree")
+	}
+	if where.Unlisted > 0 {
+		o.printSize(env, where.Unlisted, "in "+readable.Plural(where.UnlistedFiles, "file", "files")+" that this clone has never listed: mostly away")
 	}
 	for _, at := range where.Remotes {
 		name := cli.Printable(at.Name)
@@ -72,7 +75,7 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 
 // newWhereJSON returns the form of where.
 func newWhereJSON(env *cli.Env, where *exchange.Where) whereJSON {
-	v := whereJSON{Here: where.Here, Away: where.Away, Lent: where.Lent, Remotes: []whereRemoteJSON{}}
+	v := whereJSON{Here: where.Here, Away: where.Away, Lent: where.Lent, Unlisted: where.Unlisted, Remotes: []whereRemoteJSON{}}
 	for _, at := range where.Remotes {
 		out := whereRemoteJSON{Name: at.Name, Promises: at.Promises, Kept: at.Kept}
 		if !at.Checked.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist"
@@ -23,6 +24,7 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/versions"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -296,11 +298,60 @@ func TestLazyBudget(t *testing.T) {
 	}
 }
 
+// keepTips returns the keep refs of the remote.
+func keepTips(t *testing.T, r *kist.Repository) map[string]object.Key {
+	t.Helper()
+	opened, err := registry.OpenNamed(t.Context(), r, "origin")
+	kisttest.Check(t, err)
+	defer opened.Close()
+	head, err := opened.Head(t.Context())
+	kisttest.Check(t, err)
+	tips := maps.Clone(head.Refs)
+	maps.DeleteFunc(tips, func(name string, _ object.Key) bool { return !strings.HasPrefix(name, "refs/keep/") })
+	return tips
+}
+
+// A fetch whose keep ref does not follow, because it is killed or the remote fails, is repaired by the next one, though that fetches nothing.
+func TestLazyFetchUnkept(t *testing.T) {
+	t.Parallel()
+	s, faulty, full := giver(t)
+	pushVersions(s, full, 2)
+	r, _ := lazyClone(t, faulty, exchange.CloneOptions{NoCheckout: true})
+	s.Write("more", string(kisttest.Noise(77, 4000)))
+	s.Add(stage.AddOptions{})
+	s.Commit("more")
+	s.Push(full, "main")
+
+	before := keepTips(t, full)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Stays: true, Err: remote.ErrPermission}) // no keep ref moves
+	_, err := exchange.Fetch(t.Context(), r, exchange.FetchOptions{Remote: "origin"})
+	s.Check(err)
+	faulty.Heal()
+	if now := keepTips(t, full); !maps.Equal(before, now) {
+		t.Fatal("the keep ref moved")
+	}
+	if report := wantVerified(t, r); report.Unkept > 0 {
+		t.Errorf("%d objects are unkept: the branch of the remote keeps them", report.Unkept)
+	}
+
+	result, err := exchange.Fetch(t.Context(), r, exchange.FetchOptions{Remote: "origin"})
+	s.Check(err)
+	if result.Objects != 0 || maps.Equal(before, keepTips(t, full)) {
+		t.Errorf("%d objects came; the keep ref must follow", result.Objects)
+	}
+	deleteOnRemote(t, full, "refs/heads/main")
+	collectRemote(t, full)
+	wantVerified(t, r)
+	if got, want := contentsOf(t, r, "origin/main"), contentsOf(t, full, "main"); !maps.EqualFunc(got, want, maps.Equal) {
+		t.Error("the content of the lazy clone differs")
+	}
+}
+
 // Random histories look the same in a full and in a lazy clone, whatever was fetched, collected and deleted.
 func TestLazyOracle(t *testing.T) {
 	t.Parallel()
+	rng := objecttest.Rand(38)
 	for range objecttest.Rounds(t, 3) {
-		rng := objecttest.Rand(38)
 		s, faulty, full := giver(t)
 		pushVersions(s, full, 1+rng.IntN(3))
 		r, _ := lazyClone(t, faulty, exchange.CloneOptions{NoCheckout: rng.IntN(2) == 0})
@@ -323,11 +374,66 @@ func TestLazyOracle(t *testing.T) {
 	}
 }
 
+// versionsOf returns the contents of the paths that each commit changed.
+func versionsOf(t *testing.T, r *kist.Repository) map[object.ID]map[string]object.ID {
+	t.Helper()
+	x, err := versions.Open(t.Context(), r, nil)
+	kisttest.Check(t, err)
+	all := map[object.ID]map[string]object.ID{}
+	for v := range x.All() {
+		if all[v.Commit] == nil {
+			all[v.Commit] = map[string]object.ID{}
+		}
+		all[v.Commit][v.Path] = v.ID
+	}
+	return all
+}
+
+// stepOffline collects and verifies, as another process, while the remote does not answer.
+func stepOffline(t *testing.T, r *kist.Repository, faulty *remotetest.Faulty) {
+	t.Helper()
+	goOffline(faulty)
+	defer faulty.Heal()
+	again, err := kist.Open(r.Root(), kisttest.Opens(faulty))
+	kisttest.Check(t, err)
+	defer again.Close()
+	exchange.Connect(t.Context(), again)
+	kisttest.Check(t, collectLocal(t, again))
+	wantVerified(t, again)
+}
+
+// pushOldTree pushes a commit with the tree of a random ancestor to a branch of its own.
+func pushOldTree(t *testing.T, rng *rand.Rand, r *kist.Repository) {
+	t.Helper()
+	ctx := t.Context()
+	tip, err := r.Resolve(ctx, "origin/main")
+	kisttest.Check(t, err)
+	var all []history.Commit
+	for c, err := range history.Walk(ctx, r.Objects(), []object.ID{tip}, history.Options{}) {
+		kisttest.Check(t, err)
+		all = append(all, c)
+	}
+	old := all[rng.IntN(len(all))]
+	name := fmt.Sprintf("topic%d", rng.IntN(1000))
+	err = r.Update(ctx, func(tx *kist.Tx) error {
+		info := tree.Info{ID: old.Tree, Files: old.Files, Bytes: old.Bytes}
+		id, err := tx.PutCommit(ctx, kist.NewCommit(r, info, "as it was", tip))
+		tx.Move(refs.Change{Name: refs.Heads + name, New: id, Reason: "test"})
+		if err != nil {
+			return err
+		}
+		return tx.Publish(ctx)
+	})
+	kisttest.Check(t, err)
+	_, err = exchange.Push(ctx, r, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{{Name: refs.Heads + name, Source: name}}})
+	kisttest.Check(t, err)
+}
+
 // lazyStep does something in one of the clones.
 func lazyStep(t *testing.T, rng *rand.Rand, s *kisttest.Repository, full, r *kist.Repository, faulty *remotetest.Faulty) {
 	t.Helper()
 	ctx := t.Context()
-	switch rng.IntN(5) {
+	switch rng.IntN(9) {
 	case 0:
 		s.Write(fmt.Sprintf("dir%d/file%d", rng.IntN(3), rng.IntN(3)), string(kisttest.Noise(byte(rng.IntN(250)), 1+rng.IntN(5000))))
 		s.Add(stage.AddOptions{})
@@ -344,7 +450,24 @@ func lazyStep(t *testing.T, rng *rand.Rand, s *kisttest.Repository, full, r *kis
 		kisttest.Check(t, err)
 	case 4:
 		collectRemote(t, full)
+	case 5: // the trees of all history come together
+		got := versionsOf(t, r)
+		for commit, want := range versionsOf(t, full) {
+			if !maps.Equal(got[commit], want) {
+				t.Errorf("commit %s has the versions %v, want %v", commit, got[commit], want)
+			}
+		}
+	case 6:
+		tip, _, err := r.ReadCommit(ctx, "origin/main")
+		kisttest.Check(t, err)
+		_, err = exchange.BringContent(ctx, r, []object.Key{{Kind: object.KindCommit, ID: tip}})
+		kisttest.Check(t, err)
+	case 7:
+		stepOffline(t, r, faulty)
+	case 8: // a commit with a tree that may be away
+		pushOldTree(t, rng, r)
 	}
+
 	_, err := exchange.Fetch(ctx, r, exchange.FetchOptions{Remote: "origin"})
 	kisttest.Check(t, err)
 }

@@ -15,6 +15,8 @@ var (
 	Environment string
 	//go:embed howto/s3.md
 	S3 string
+	//go:embed howto/thaw.md
+	Thaw string
 	//go:embed howto/publish.md
 	Publish string
 	//go:embed howto/immutable.md

@@ -133,7 +133,7 @@ func (s *Session) IsAbsent(key object.Key) bool {
 
 // Reach asks the remotes for the objects of keys that are away or evicted, before a command changes anything. It returns how many of
 // keys are. If a remote cannot be asked that may have them, the error is an [*object.AwayError]. If no remote has one, it
-// is an [*object.AbsentError].
+// is an [*object.AbsentError]. If an object cannot be read now, because it lies in an archive, the error is that of the remote.
 func Reach(ctx context.Context, s *Store, keys []object.Key) (far int, err error) {
 	var away []object.Key
 	for _, key := range keys {
@@ -156,7 +156,12 @@ func Reach(ctx context.Context, s *Store, keys []object.Key) (far int, err error
 	case len(gone) > 0:
 		return len(away), fmt.Errorf("no remote has %s: %w", gone[0], &object.AbsentError{Key: gone[0]})
 	}
-	return len(away), nil
+	if e, ok := s.Elsewhere.(interface {
+		CheckReadable(context.Context, []object.Key) error
+	}); ok {
+		err = e.CheckReadable(ctx, away)
+	}
+	return len(away), err
 }
 
 // Far returns those of keys that are away or evicted, and were not fetched.

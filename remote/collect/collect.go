@@ -74,6 +74,14 @@ type Stats struct {
 	Next         time.Time `json:"-"`
 
 	LockStats
+	ArchiveStats
+}
+
+// ArchiveStats counts the archived packs that a collection would rewrite, and their bytes. It leaves them: their store
+// must thaw them first.
+type ArchiveStats struct {
+	Archived      int   `json:"archived" doc:"the number of archived packs that stay, although half of them is garbage or --rekey or a purge requires a copy"`
+	ArchivedBytes int64 `json:"bytes_archived" doc:"their size"`
 }
 
 // LockStats counts the condemned files that are due, but are still locked, their bytes, and the
@@ -199,7 +207,7 @@ func (c *Collection) Stats() Stats { return c.stats }
 // Apply may be called once.
 func (c *Collection) Apply(ctx context.Context) error {
 	st := &c.stats
-	*st = Stats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before}
+	*st = Stats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before, ArchiveStats: st.ArchiveStats}
 	if err := c.condemnGarbage(ctx); err != nil {
 		return err
 	}
@@ -255,6 +263,9 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 		c.repair.chooseDamaged(c.livePacks)
 		return nil
 	}
+	for _, p := range c.livePacks {
+		p.archived = c.listed[p.Name.Path()].Archived
+	}
 	if err := c.reach.notePurged(ctx, c.livePacks); err != nil {
 		return err
 	}
@@ -266,7 +277,7 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	}
 
 	choosePacksToRewrite(c.livePacks, c.options.MaxWaste)
-	return nil
+	return leaveUnreadable(ctx, c)
 }
 
 // endHolds makes snap ignore the holds that have ended by the clock here, and returns them. The root that condemns

@@ -15,8 +15,14 @@ func findOldEpochs(ctx context.Context, c *Collection) error {
 		return nil
 	}
 	names := make([]string, 0, len(c.livePacks)+len(c.snap.State.Indexes))
+	unread, err := findUnreadable(ctx, c, func(p *livePack) bool { return p.archived })
+	if err != nil {
+		return err
+	}
 	for _, p := range c.livePacks {
-		names = append(names, p.Name.Path())
+		if !unread[p.Name] {
+			names = append(names, p.Name.Path())
+		}
 	}
 	for _, f := range c.snap.State.Indexes {
 		names = append(names, f.Name.IndexPath())
@@ -34,7 +40,7 @@ func findOldEpochs(ctx context.Context, c *Collection) error {
 		c.oldEpoch[name] = epochs[i] != c.snap.State.Keys.Epoch.Number
 	}
 	for _, p := range c.livePacks {
-		p.hasOldEpoch = c.oldEpoch[p.Name.Path()]
+		p.hasOldEpoch = c.oldEpoch[p.Name.Path()] || unread[p.Name]
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (c *Collection) choosePacksToRepack(ctx context.Context) error {
 		return nil
 	}
 	candidates := slices.DeleteFunc(slices.Clone(c.livePacks), func(p *livePack) bool {
-		return p.repackableBytes == 0 || float64(p.repackableBytes) < minRepackableShare*float64(p.reachedBytes)
+		return p.archived || p.repackableBytes == 0 || float64(p.repackableBytes) < minRepackableShare*float64(p.reachedBytes)
 	})
 	if err := c.noteRepacked(ctx, candidates); err != nil {
 		return err

@@ -28,6 +28,7 @@ type livePack struct {
 	mustRepack      bool  // together with other packs, in the order of the history, as small as possible
 	hasPurged       bool  // it has a purged object that nothing else needs
 	hasOldEpoch     bool  // it is to be encrypted with the newest key
+	archived        bool  // the store has it in an archive: it may have to be thawed before it can be copied
 }
 
 // liveSize returns the size of a pack with only the reachable objects.
@@ -77,13 +78,17 @@ func (f *reachFinder) countPackUse() ([]*livePack, error) {
 
 // choosePacksToRewrite sets mustCopy of the packs to rewrite: packs to repack,
 // packs with purged objects or an old key, and small packs if there are many. It adds the packs with
-// the largest share of waste until at most maxWaste of the rest is waste.
+// the largest share of waste until at most maxWaste of the rest is waste. For archived packs, see mustCopyArchived.
 func choosePacksToRewrite(packs []*livePack, maxWaste float64) {
 	var candidates []*livePack
 	var kept, waste int64
 	small := map[bool][]*livePack{} // by whether they are of nodes
 	for _, p := range packs {
 		if p.reachedCount == 0 {
+			continue
+		}
+		if p.archived {
+			p.mustCopy = mustCopyArchived(p)
 			continue
 		}
 		if p.mustCopy = p.mustRepack || p.hasPurged || p.hasOldEpoch; p.mustCopy {

@@ -32,6 +32,8 @@ type bringer struct {
 	seen    map[object.Key]bool // nodes
 	chunks  []object.Key        // to fetch
 
+	take func(ctx context.Context, chunks []object.Key) error // what to do with chunks; nil: fetch them
+
 	objects, bytes atomic.Int64
 }
 
@@ -96,6 +98,9 @@ func (b *bringer) add(ctx context.Context, next []object.Key, from object.Key, l
 func (b *bringer) flush(ctx context.Context) error {
 	chunks := b.chunks
 	b.chunks = nil
+	if b.take != nil {
+		return b.take(ctx, chunks)
+	}
 	return b.fetch(ctx, chunks)
 }
 
@@ -156,17 +161,25 @@ func bringNeeded(ctx context.Context, r *kist.Repository) (BringResult, error) {
 	if err != nil {
 		return BringResult{}, err
 	}
-	needed, err := gc.FindNeeds(ctx, r, records, nil)
+	top, err := neededObjects(ctx, r, records)
 	if err != nil {
 		return BringResult{}, err
 	}
 	b := &bringer{r: r, records: records, seen: map[object.Key]bool{}}
-	var top []object.Key
+	err = b.bring(ctx, object.Key{}, top)
+	return BringResult{b.objects.Load(), b.bytes.Load()}, err
+}
+
+// neededObjects returns the objects at which names start.
+func neededObjects(ctx context.Context, r *kist.Repository, records *record.Effects) (top []object.Key, err error) {
+	needed, err := gc.FindNeeds(ctx, r, records, nil)
+	if err != nil {
+		return nil, err
+	}
 	for _, root := range needed.Roots {
 		if !root.Hint {
 			top = append(top, root.Key)
 		}
 	}
-	err = b.bring(ctx, object.Key{}, top)
-	return BringResult{b.objects.Load(), b.bytes.Load()}, err
+	return top, nil
 }

@@ -28,6 +28,7 @@ const (
 	locksFile   = "locks"   // the last known locks of files, a note
 	keepFile    = "keep"    // the keep ref of the repository, a note
 	promiseFile = "promise" // the content that a lazy repository relies on, a note
+	thawFile    = "thaw"    // the packs that the store thaws, a note
 	unfitFile   = "unfit"   // exists if a check found the store unfit; empty
 )
 
@@ -115,7 +116,7 @@ func isOther(stored []byte, id *rootlog.Identity) bool {
 
 // clearFolder removes the content of the folder.
 func (c *cache) clearFolder() error {
-	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, keysFolder, locksFile, keepFile, unfitFile} {
+	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, keysFolder, locksFile, keepFile, thawFile, unfitFile} {
 		if err := disk.RemoveAll(c.path(name)); err != nil {
 			return err
 		}
@@ -173,7 +174,7 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 
 // readNote reads a note. The error matches [fs.ErrNotExist] if there is none, and
 // [ErrState] if it is damaged.
-func readNote[T binding | rootlog.Position | lockNote | KeepNote | Promise](c *cache, name string) (v T, err error) {
+func readNote[T binding | rootlog.Position | lockNote | KeepNote | Promise | thawNote](c *cache, name string) (v T, err error) {
 	data, err := disk.ReadFile(c.path(name))
 	if err != nil {
 		return v, err
@@ -194,7 +195,7 @@ func (c *cache) writeNote(name string, v any) error {
 }
 
 // decodeNote decodes a note.
-func decodeNote[T binding | rootlog.Position | lockNote | KeepNote | Promise](file []byte) (v T, err error) {
+func decodeNote[T binding | rootlog.Position | lockNote | KeepNote | Promise | thawNote](file []byte) (v T, err error) {
 	data, err := disk.WithoutSum(file)
 	if err != nil {
 		return v, err

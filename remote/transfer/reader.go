@@ -5,10 +5,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -35,11 +38,11 @@ const ErrorAge = time.Second
 // NewReader reads the head of s. The remote belongs to the Reader, whose Close closes it. After an error,
 // the caller closes it. For a repository, the error matches [ErrRepository].
 func NewReader(ctx context.Context, s Source) (*Reader, error) {
-	remote, err := storeOf(s)
+	store, err := storeOf(s)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{remote: remote, nodes: pack.NewValues(remote.ReadPack, nodeBlock)}
+	r := &Reader{remote: store, nodes: pack.NewValues(store.ReadPack, nodeBlock)}
 	if err := r.Refresh(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -234,6 +237,43 @@ func (r *Reader) FindUnkept(ctx context.Context, keys []object.Key) (unkept []ob
 	return unkept, ctx.Err()
 }
 
+// FindUnreadable returns the objects that the remote does not have, or only in a pack that has to be thawed. Why is the error of a read
+// from such a pack, or nil.
+func (r *Reader) FindUnreadable(ctx context.Context, keys []object.Key) (unread []object.Key, why, err error) {
+	found, err := r.FindPacks(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	packs := map[pack.Name]pack.Info{}
+	for _, info := range found {
+		packs[info.Name] = info
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if err := r.files.lookFor(ctx, &r.where.atRoot, slices.Collect(maps.Values(packs))); err != nil {
+		return nil, nil, err
+	}
+	archived := map[pack.Name]bool{}
+	for name := range packs {
+		if !r.files.isArchived(name) {
+			continue
+		}
+		info, err := r.remote.b.Stat(ctx, name.Path()) // it may be thawed
+		if err != nil {
+			return nil, nil, err
+		}
+		if archived[name] = info.Archived; info.Archived {
+			why = explainArchived(r.remote, name, &remote.Error{Op: "get", Name: name.Path(), Err: remote.ErrArchived})
+		}
+	}
+	for _, key := range keys {
+		if info, ok := found[key]; !ok || archived[info.Name] {
+			unread = append(unread, key)
+		}
+	}
+	return unread, why, nil
+}
+
 // isKeptElsewhere reports whether another pack than that of e has its object and is there. The
 // caller holds r.mu for reading.
 func (r *Reader) isKeptElsewhere(ctx context.Context, e pack.Entry) (bool, error) {
@@ -254,10 +294,11 @@ func (r *Reader) isKeptElsewhere(ctx context.Context, e pack.Entry) (bool, error
 
 // packFiles remembers for some minutes which packs a remote has as files. It is safe for concurrent use.
 type packFiles struct {
-	mu     sync.Mutex // guards the following
-	there  map[pack.Name]bool
-	listed bool
-	since  time.Time // of the oldest answer
+	mu       sync.Mutex // guards the following
+	there    map[pack.Name]bool
+	archived map[pack.Name]bool // the packs that may have to be thawed
+	listed   bool
+	since    time.Time // of the oldest answer
 }
 
 const (
@@ -273,6 +314,13 @@ func (f *packFiles) has(name pack.Name) bool {
 	return f.there[name]
 }
 
+// isArchived reports whether a pack that lookFor found may have to be thawed.
+func (f *packFiles) isArchived(name pack.Name) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.archived[name]
+}
+
 // lookFor finds out which packs are there with their size. It asks for few packs one by one. For
 // more, it lists all packs once: a list of thousands costs a request for each thousand. A list
 // may miss a new pack, so lookFor asks for each that the list does not have.
@@ -281,7 +329,7 @@ func (f *packFiles) lookFor(ctx context.Context, at *atRoot, packs []pack.Info) 
 	defer f.mu.Unlock()
 	now := at.r.o.Now()
 	if f.there == nil || now.Sub(f.since) > packFilesAge {
-		f.there, f.listed, f.since = map[pack.Name]bool{}, false, now
+		f.there, f.archived, f.listed, f.since = map[pack.Name]bool{}, map[pack.Name]bool{}, false, now
 	}
 
 	unknown := map[pack.Name]pack.Info{}
@@ -299,11 +347,11 @@ func (f *packFiles) lookFor(ctx context.Context, at *atRoot, packs []pack.Info) 
 		if f.there[name] {
 			continue
 		}
-		err := at.r.CheckSize(ctx, name.Path(), int64(p.Size))
+		info, err := at.r.b.Stat(ctx, name.Path())
 		if err != nil && !IsBadCopy(err) {
 			return fmt.Errorf("look for pack %s: %w", name, err)
 		}
-		f.there[name] = err == nil
+		f.there[name], f.archived[name] = err == nil && at.r.HasSize(info, int64(p.Size)), info.Archived
 	}
 	return nil
 }
@@ -320,7 +368,7 @@ func (f *packFiles) list(ctx context.Context, at *atRoot) error {
 			return fmt.Errorf("list packs: %w", err)
 		}
 		if p, ok := wanted[info.Name]; ok && at.r.HasSize(info, int64(p.Size)) {
-			f.there[p.Name] = true
+			f.there[p.Name], f.archived[p.Name] = true, info.Archived
 		}
 	}
 	f.listed = true

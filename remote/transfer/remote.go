@@ -160,7 +160,8 @@ const BaseBlock = 1 << 20
 
 // ReadPack reads from a pack. It is a [pack.Getter].
 func (r *Remote) ReadPack(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
-	return r.b.Get(ctx, p.Name.Path(), b, off)
+	n, err := r.b.Get(ctx, p.Name.Path(), b, off)
+	return n, explainArchived(r, p.Name, err)
 }
 
 // errNoFolder is the error for an operation that needs the folder of the remote.

@@ -170,6 +170,8 @@ var Causes = []struct {
 	{IsA[*kist.ConfigError], ExitDamaged, "config", "the configuration is the text file .kist/config"},
 	{IsA[*registry.LazyError], ExitFailed, "lazy", ""}, // see lazyHint
 	{IsA[*object.BudgetError], ExitPartial, "budget", ""},
+	{IsA[*transfer.ThawingError], ExitRemote, "thawing", "nothing was changed; run the command again then, or 'kist fetch --data PATH --thaw', which counts the packs that are ready"},
+	{matches(remote.ErrArchived), ExitRemote, "archived", "nothing was changed; 'kist fetch --data PATH --thaw' has the store thaw it, in hours: see 'kist help thaw'"},
 	{IsA[*object.AwayError], ExitRemote, "not-here", "nothing was changed; 'kist fetch --data PATH' brings content here while the remote answers"},
 	{matches(object.ErrEvicted), ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},
@@ -260,8 +262,7 @@ var Causes = []struct {
 	{matches(remote.ErrClock), ExitCredentials, "clock", "set the clock of this machine, with NTP for example"},
 	{matches(remote.ErrProgram), ExitRemote, "ssh", "install OpenSSH's client, or name another program: 'kist config --global core.ssh-command COMMAND'"},
 	{matches(remote.ErrHostKey), ExitRemote, "host-key", "connect once with ssh itself, and compare the key that it shows with that of the server"},
-	{matches(remote.ErrArchived), ExitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
-	{matches(remote.ErrClass), ExitRemote, "class", "name another one with class= in the URL, or none: see 'kist help s3'"},
+	{matches(remote.ErrClass), ExitRemote, "class", "name another one with class= in the URL, or none: see 'kist help thaw'"},
 	{matches(remote.ErrCredentials), ExitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(remote.ErrCertificate), ExitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, KIST_HTTP_CA=FILE for a web server, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
 	{matches(remote.ErrServer), ExitRemote, "unsupported", "'kist help publish' says what a web server has to do"},

@@ -253,6 +253,7 @@ var Topics = []Topic{
 	{"ages", "ages.md", docs.Ages},
 	{"environment", "environment.md", docs.Environment},
 	{"s3", "howto/s3.md", docs.S3},
+	{"thaw", "howto/thaw.md", docs.Thaw},
 	{"publish", "howto/publish.md", docs.Publish},
 	{"immutable", "howto/immutable.md", docs.Immutable},
 	{"encrypt", "howto/encrypt.md", docs.Encrypt},

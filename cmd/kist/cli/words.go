@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -40,11 +41,16 @@ func inWords(err error) string {
 	var lastCopy *stage.GiveUpError
 	var away *object.AwayError
 	var budget *object.BudgetError
+	var thawing *transfer.ThawingError
 	switch {
 	case errors.As(err, &unknown):
 		return "the connection failed, and it is not known whether the remote changed: " + inWords(unknown.Err)
 	case errors.As(err, &lastCopy):
 		return lastCopyWords(lastCopy)
+	case errors.As(err, &thawing):
+		return "the content lies in an archive of the remote, and thaws until about " + thawing.Ready.Local().Format("2006-01-02 15:04")
+	case errors.Is(err, remote.ErrArchived):
+		return "the content lies in an archive of the remote, and cannot be read before a thaw"
 	case errors.As(err, &budget):
 		return budgetText(budget)
 	case errors.As(err, &away):

@@ -199,6 +199,25 @@ func (e *evictedReader) FindUnkept(ctx context.Context, keys []object.Key) (gone
 	return e.unkeptWithin(ctx, slices.Concat(gone, unkept), age)
 }
 
+// CheckReadable returns an error if one of keys lies in an archive on all remotes that have it. It matches [remote.ErrArchived].
+func (e *evictedReader) CheckReadable(ctx context.Context, keys []object.Key) error {
+	heads, _ := e.askedHeads(ctx)
+	var archived error
+	for _, head := range heads {
+		left, why, err := head.FindUnreadable(ctx, keys)
+		if err != nil {
+			return err
+		}
+		if why != nil {
+			archived = why
+		}
+		if keys = left; len(keys) == 0 {
+			return nil
+		}
+	}
+	return archived
+}
+
 // unkeptWithin is FindUnkept by heads that are younger than age.
 func (e *evictedReader) unkeptWithin(ctx context.Context, keys []object.Key, age time.Duration) (gone, unkept []object.Key, err error) {
 	heads, failed := e.headsWithin(ctx, age)

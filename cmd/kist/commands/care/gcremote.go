@@ -49,6 +49,8 @@ A keep ref holds what another repository has given away (see 'kist help
 evict'). It is renewed monthly, and deleted after a year without (--keep-age).
 
 On a remote with --object-lock, marked files stay until their locks have ended.
+Archived packs (see 'kist help thaw') stay until half of each is garbage, and
+then until the store has thawed them.
 
 Others can push, fetch and run gc meanwhile: they lose nothing, and at worst
 send or fetch some data twice. remote gc needs permission to delete. It stops if
@@ -150,6 +152,9 @@ func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptio
 	}
 	if st.Locked > 0 {
 		env.PrintOutcome("%s locked until %s: gc deletes them after that\n", files(st.Locked, st.LockedBytes), st.LockedUntil.Local().Format("2006-01-02 15:04"))
+	}
+	if st.Archived > 0 {
+		env.PrintOutcome("left %s in the archive: gc rewrites them when the store has thawed them, see 'kist help thaw'\n", files(st.Archived, st.ArchivedBytes))
 	}
 	if st.Waiting > 0 {
 		again := "kist remote gc"

@@ -196,6 +196,8 @@ func (o *cloneOptions) explainMistake(result *exchange.CloneResult, r *kist.Repo
 	switch {
 	case errors.Is(err, exchange.ErrNotEmpty):
 		return cli.Failf(cli.ExitFailed, "exists", "%w", err)
+	case errors.Is(err, remote.ErrArchived):
+		return cli.Hintf(err, "'kist clone --lazy -n' needs no thaw; in it, 'kist fetch --full --thaw' brings everything")
 	case errors.Is(err, refs.ErrNotFound) && o.Branch != "" && result != nil && result.FetchResult != nil:
 		err = cli.Failf(cli.ExitFailed, "unknown-ref", "the remote has no branch or tag %s", cli.QuoteArg(o.Branch))
 		return cli.Hintf(err, "%s has its commits; 'kist clone' to the same folder goes on, with another branch or none", cli.QuotePath(r.Root()))

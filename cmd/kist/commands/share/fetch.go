@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type fetchOptions struct {
 	exchange.FetchOptions
 	all, tags  bool
 	data, full bool
+	thaw, yes  bool
 }
 
 func NewFetch(env *cli.Env) *cobra.Command {
@@ -56,6 +58,11 @@ In a lazy clone, only commits are downloaded. --data downloads all content at
 PATHs, of HEAD or of another commit (REV:PATH), so that it can be used without a
 network. --full downloads everything: then the clone is lazy no more.
 
+With --thaw, they first look for packs in an archive of S3. There are none, or
+the command shows them, asks, and has the store thaw them all. That takes hours,
+so the command ends with status 3. Run it again later: it shows how many packs
+are not ready, and fetches when all are. See 'kist help thaw'.
+
 Holds, expirations and purges of other people are fetched too, and listed with
 the name that they signed with. A purge waits if HEAD, the index, or a local
 branch, tag or hold needs the content. The end of your own hold waits, too. A
@@ -73,7 +80,8 @@ that are lost here, but intact on the remote, are downloaded.`,
   kist fetch origin topic:topic    make or move your branch topic, too
   kist fetch ../other main         then: kist merge FETCH_HEAD
   kist log HEAD..origin/main       what is new there
-  kist fetch --data film v1:notes  bring these here, for work without a network`,
+  kist fetch --data film v1:notes  bring these here, for work without a network
+  kist fetch --full --thaw         bring everything here from an archive of S3`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(Remotes), cobra.NoFileCompletions),
 	}
 	env.Prints(cmd, "", show.TransferJSON{})
@@ -91,6 +99,8 @@ that are lost here, but intact on the remote, are downloaded.`,
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be moved")
 	flags.BoolVar(&o.data, "data", false, "download the content at PATHs")
 	flags.BoolVar(&o.full, "full", false, "download all content that is not here, for good")
+	flags.BoolVar(&o.thaw, "thaw", false, "with --data or --full: have S3 thaw archived packs, or wait for it")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "with --thaw: do not ask")
 	cmd.MarkFlagsMutuallyExclusive("data", "full", "all", "dry-run", "prune")
 	env.Transfer.RegisterJobs(cmd)
 	return cmd
@@ -100,6 +110,8 @@ that are lost here, but intact on the remote, are downloaded.`,
 type broughtJSON struct {
 	Objects int64 `json:"objects" doc:"the number of objects that were fetched"`
 	Bytes   int64 `json:"bytes" doc:"their size in bytes"`
+
+	Thaw *thawJSON `json:"thaw,omitempty" doc:"with --thaw, if packs have to be thawed first: nothing was fetched"`
 }
 
 // runData fetches content that is away.
@@ -107,30 +119,21 @@ func (o *fetchOptions) runData(ctx context.Context, env *cli.Env, r *kist.Reposi
 	if o.full && len(args) > 0 || o.data && len(args) == 0 {
 		return cli.Usagef("--data needs PATHs, and --full takes none")
 	}
+	top, err := contentAt(ctx, env, r, args)
+	if err != nil {
+		return err
+	}
+	if o.thaw {
+		if ready, err := o.thawFirst(ctx, env, r, top); err != nil || !ready {
+			return err
+		}
+	}
 	p := env.Progress("fetching")
 	defer p.Stop()
 	var got exchange.BringResult
-	var err error
 	if o.full {
 		got, err = exchange.BringAll(ctx, r)
 	} else {
-		var top []object.Key
-		for _, arg := range args {
-			if !input.NamesPath(arg) {
-				path, err := env.RepoPath(r, arg)
-				if err != nil {
-					return err
-				}
-				arg = "HEAD:" + path
-			}
-			at, err := input.Locate(ctx, env, r, arg)
-			if err != nil {
-				return err
-			}
-			if !at.Entry.Content.IsZero() {
-				top = append(top, at.Entry.Content)
-			}
-		}
 		got, err = exchange.BringContent(ctx, r, top)
 	}
 	p.Stop()
@@ -138,7 +141,7 @@ func (o *fetchOptions) runData(ctx context.Context, env *cli.Env, r *kist.Reposi
 		return err
 	}
 	if env.Global.JSON {
-		env.JSON(broughtJSON{got.Objects, got.Bytes})
+		env.JSON(broughtJSON{Objects: got.Objects, Bytes: got.Bytes})
 		return nil
 	}
 	if got.Objects == 0 {
@@ -149,9 +152,32 @@ func (o *fetchOptions) runData(ctx context.Context, env *cli.Env, r *kist.Reposi
 	return nil
 }
 
+// contentAt returns the content at paths, of HEAD or of other commits. It is nil without paths.
+func contentAt(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) ([]object.Key, error) {
+	var top []object.Key
+	for _, arg := range args {
+		if !input.NamesPath(arg) {
+			path, err := env.RepoPath(r, arg)
+			if err != nil {
+				return nil, err
+			}
+			arg = "HEAD:" + path
+		}
+		at, err := input.Locate(ctx, env, r, arg)
+		if err != nil {
+			return nil, err
+		}
+		top = append(top, at.Entry.Content)
+	}
+	return slices.DeleteFunc(top, object.Key.IsZero), nil
+}
+
 func (o *fetchOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	if o.all && len(args) > 0 {
 		return cli.Usagef("--all and %s cannot be given both", cli.QuoteArg(args[0]))
+	}
+	if (o.thaw || o.yes) && !o.data && !o.full {
+		return cli.Usagef("--thaw and --yes need --data or --full")
 	}
 	if o.data || o.full {
 		return o.runData(ctx, env, r, args)

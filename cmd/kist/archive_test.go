@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// archived pushes a repository r to a fake S3 whose URL names an archive for large packs, and makes a lazy clone. It returns the number
+// of packs in the archive.
+func archived(t *testing.T) (s *shell, fake *remotetest.FakeS3, url string, packs int) {
+	t.Helper()
+	fake = remotetest.NewFakeS3(t, 1)
+	s = newShell(t)
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
+		s.env = append(s.env, name+"="+fake.Getenv(name))
+	}
+	url = fake.URL("p") + "&class=DEEP_ARCHIVE"
+	s.kist("init", "r")
+	r := s.in("r")
+	r.write(map[string]string{"small": "a small file that is a chunk of its own", "large": noise(objecttest.Rand(3), 10<<20)})
+	r.kist("add", ".")
+	r.kist("commit", "-m", "first")
+	r.kist("remote", "add", "--no-check", "origin", url)
+	r.kist("push")
+	for _, key := range fake.Keys("") {
+		switch data, _ := fake.Object(key); {
+		case fake.Class(key) == "DEEP_ARCHIVE" && strings.HasPrefix(key, "p/packs/") && len(data) >= 8<<20:
+			packs++
+		case fake.Class(key) != "":
+			t.Errorf("%s with %d bytes is in class %s", key, len(data), fake.Class(key))
+		}
+	}
+	if packs == 0 {
+		t.Fatalf("no pack is in the archive: %q", fake.Keys(""))
+	}
+	s.kist("clone", "--lazy", "-n", url, "lazy")
+	return s, fake, url, packs
+}
+
+// Commands that need archived content say so, change nothing, and do not try again and again. All others work.
+func TestArchivedContent(t *testing.T) {
+	s, fake, url, _ := archived(t)
+	for _, args := range [][]string{
+		{"clone", url, "full"},
+		{"-C", "lazy", "cat", "origin/main:large"},
+		{"-C", "lazy", "checkout", "main"},
+		{"-C", "lazy", "restore", "--source", "origin/main", "large"},
+		{"-C", "lazy", "fetch", "--data", "origin/main:large"},
+		{"-C", "lazy", "fetch", "--full"},
+		{"-C", "r", "verify", "--read-data", "--remote", "origin"},
+		{"-C", "r", "remote", "copy", "origin", s.path("copy")},
+	} {
+		if args[2] == "remote" {
+			s.kist("-C", "r", "remote", "add", "copy", s.path("copy"))
+			args[5] = "copy"
+		}
+		fake.Reset()
+		o := s.run(args...)
+		if o.status != 15 || !strings.Contains(o.stderr, "lies in an archive") || !strings.Contains(o.stderr, "--thaw") || fake.Count("get") > 60 {
+			t.Errorf("%d requests: %v", fake.Count("get"), o)
+		}
+	}
+	if _, err := os.Lstat(s.path("lazy/large")); err == nil {
+		t.Error("an incomplete file is there")
+	}
+	if branches := s.kist("-C", "lazy", "branch"); strings.Contains(branches, "main") {
+		t.Errorf("the failed checkout made a branch: %q", branches)
+	}
+	s.kist("-C", "lazy", "log", "origin/main")
+	s.kist("-C", "lazy", "ls", "-r", "origin/main")
+	s.kist("-C", "lazy", "fetch")
+	s.kist("-C", "r", "remote", "gc", "origin")
+	s.kist("-C", "r", "verify", "--remote", "origin")
+}
+
+// A fetch with --thaw asks for all packs once, says how many are not ready, and fetches when all are.
+func TestThaw(t *testing.T) {
+	s, fake, url, packs := archived(t)
+	lazy := s.in("lazy")
+	thaw := func(status int, want string, more ...string) {
+		t.Helper()
+		o := lazy.run(append([]string{"fetch", "--data", "origin/main:large", "--thaw"}, more...)...)
+		if o.status != status || !strings.Contains(o.stdout+o.stderr, want) {
+			t.Errorf("want status %d with %q: %v", status, want, o)
+		}
+	}
+	thaw(2, "no terminal to confirm on")
+	if fake.Count("restore") > 0 {
+		t.Error("a thaw without a confirmation")
+	}
+	thaw(3, "asked for", "--yes")
+	thaw(3, "still thawing", "--yes")
+	if n := fake.Count("restore"); n != packs {
+		t.Errorf("%d requests for %d packs", n, packs)
+	}
+	if o := lazy.run("cat", "origin/main:large"); o.status != 15 || !strings.Contains(o.stderr, "thaws until about") {
+		t.Errorf("cat of a file that thaws: %v", o)
+	}
+	fake.PassTime(12 * time.Hour)
+	thaw(0, "received", "--yes")
+	thaw(0, "all of it is here already")
+	if lazy.kist("cat", "origin/main:large") != s.in("r").kist("cat", "HEAD:large") {
+		t.Error("the content differs")
+	}
+	lazy.kist("restore", "--source", "origin/main", "large")
+	lazy.verify()
+
+	s.kist("clone", "--lazy", "-n", url, "again")
+	again := s.in("again")
+	again.kist("fetch", "--full", "--thaw") // the copies can still be read
+	again.kist("checkout", "main")
+	again.verify()
+
+	fake.PassTime(15 * 24 * time.Hour)
+	s.kist("clone", "--lazy", "-n", url, "late")
+	if o := s.run("-C", "late", "fetch", "--full", "--thaw", "--yes"); o.status != 3 || fake.Count("restore") != 2*packs {
+		t.Errorf("a thaw after the copies have ended: %d requests, %v", fake.Count("restore"), o)
+	}
+}

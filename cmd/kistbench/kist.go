@@ -7,7 +7,7 @@ import (
 )
 
 func kist() tool {
-	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, places: []string{here, onFolder, onServer, onDemand}}
+	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, places: []string{here, onFolder, onServer, onDemand, onSSH, onSlowSSH}}
 }
 
 // encryptedTool is the name of kist with an encrypted remote. It is compared with kist, and is no peer of it.
@@ -34,6 +34,9 @@ func openKist(ctx context.Context, o opening) (repository, error) {
 // openKistWith is openKist with options for the remote, or for init if there is none.
 func openKistWith(ctx context.Context, o opening, options ...string) (kistRepository, error) {
 	o.env = append(append([]string{}, o.env...), "KIST_AUTHOR_NAME=Bench", "KIST_AUTHOR_EMAIL=bench@chest.example")
+	if o.remote != nil && o.remote.ssh != nil {
+		o.env = append(o.env, "KIST_SSH_COMMAND="+o.remote.ssh.command)
+	}
 	o.runner = &runner{o.env}
 	k := kistRepository{guest{o, ".kist"}, options}
 	if o.remote == nil {
@@ -78,7 +81,7 @@ func (k kistRepository) restore(ctx context.Context, to string) (Sample, error) 
 
 func (k kistRepository) push(ctx context.Context) (Sample, error) {
 	return k.inside(func() (s Sample, err error) {
-		to := &prefix{k.remote.server, k.remote.name + "-pushed"}
+		to := k.remote.beside("-pushed")
 		if _, err := k.output(ctx, k.addRemote("pushed", to)); err != nil {
 			return s, err
 		}

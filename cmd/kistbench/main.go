@@ -45,6 +45,9 @@ func main() {
 	if os.Getenv(starterVariable) != "" {
 		os.Exit(starter(os.Args[1:]))
 	}
+	if delay := os.Getenv(delayVariable); delay != "" {
+		os.Exit(delayed(delay, os.Args[1:]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

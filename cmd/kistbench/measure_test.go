@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(starterVariable) != "" {
 		os.Exit(starter(os.Args[1:]))
 	}
+	if delay := os.Getenv(delayVariable); delay != "" {
+		os.Exit(delayed(delay, os.Args[1:]))
+	}
 	status := m.Run()
 	if program, err := buildKist(); err == nil {
 		os.RemoveAll(filepath.Dir(program))

@@ -25,6 +25,7 @@ type event struct {
 	set         string  // the name in results
 	place       string  // of the repositories, or of kist's remotes
 	server      *server // nil: they are folders
+	ssh         *sshServer
 	contestants []*contestant
 	out         map[string]bool // tools that do not take part, or failed
 	round       int
@@ -32,10 +33,12 @@ type event struct {
 
 // Places of repositories, or of remotes of kist. Each is the suffix of the sets there.
 const (
-	here     = ""        // a folder; kist has no remote
-	onFolder = "-folder" // a remote in a folder
-	onServer = "-s3"
-	onDemand = "-lazy" // as onServer, but kist and git-annex clone without content, and git's server is its own
+	here      = ""        // a folder; kist has no remote
+	onFolder  = "-folder" // a remote in a folder
+	onServer  = "-s3"
+	onDemand  = "-lazy"  // as onServer, but kist and git-annex clone without content, and git's server is its own
+	onSSH     = "-ssh"   // a remote in a folder, by SSH
+	onSlowSSH = "-ssh20" // the same, with a round trip of 20 ms
 )
 
 // event returns a race and adds its set to the report.
@@ -50,6 +53,10 @@ func (b *bench) event(f *folder, place string, server *server) *event {
 		title = "to a remote in a folder: " + title
 	case onDemand:
 		title = "parts of a version, from a server on the same machine whose answers are 20 ms late: " + title
+	case onSSH:
+		title = "to a remote by SSH on the same machine: " + title
+	case onSlowSSH:
+		title = "to a remote by SSH, with 20 ms for each round trip: " + title
 	case onServer:
 		title = "to an S3 server on the same machine: " + title
 	}
@@ -230,8 +237,10 @@ func (e *event) run(ctx context.Context, round int, work func(context.Context) e
 		switch e.place {
 		case onFolder:
 			c.remote = &prefix{name: filepath.Join(c.dir, "remote")}
+		case onSSH, onSlowSSH:
+			c.remote = &prefix{name: filepath.Join(c.dir, "remote"), ssh: e.ssh}
 		case onServer, onDemand:
-			c.remote = &prefix{e.server, fmt.Sprintf("%s/%s-%s-%d", filepath.Base(e.dir), e.set, t.name, e.round)}
+			c.remote = &prefix{server: e.server, name: fmt.Sprintf("%s/%s-%s-%d", filepath.Base(e.dir), e.set, t.name, e.round)}
 		}
 		e.contestants = append(e.contestants, c)
 		c.repository, err = t.open(ctx, opening{e.runner, t.program, c.dir, e.path, c.remote})

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"slices"
 )
 
 func restic() tool {
-	return tool{name: "restic", ask: "version", version: word(1), open: openRestic, places: []string{here, onServer, onDemand}}
+	return tool{name: "restic", ask: "version", version: word(1), open: openRestic, places: []string{here, onServer, onDemand, onSSH, onSlowSSH}}
 }
 
 type resticRepository struct{ opening }
@@ -20,11 +21,16 @@ func openRestic(ctx context.Context, o opening) (repository, error) {
 
 // command returns a command with its cache in a folder of the given name.
 func (r resticRepository) command(cache string, args ...string) command {
-	at := filepath.Join(r.dir, "repository")
-	if r.remote != nil {
-		at = r.remote.resticURL()
+	options := []string{"-q", "--cache-dir", filepath.Join(r.dir, cache)}
+	switch {
+	case r.remote == nil:
+		options = append(options, "-r", filepath.Join(r.dir, "repository"))
+	case r.remote.ssh != nil:
+		options = append(options, "-r", "sftp:"+sshHost+":"+r.remote.name, "-o", "sftp.command="+r.remote.ssh.command+" "+sshHost+" -s sftp")
+	default:
+		options = append(options, "-r", r.remote.resticURL())
 	}
-	return command{dir: r.data, args: append([]string{r.program, "-q", "-r", at, "--cache-dir", filepath.Join(r.dir, cache)}, args...)}
+	return command{dir: r.data, args: slices.Concat([]string{r.program}, options, args)}
 }
 
 func (r resticRepository) save(ctx context.Context, _ string) (Sample, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // schedule collects the stages of a run.
@@ -51,6 +52,10 @@ func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 	if p.wants(setFolder) {
 		p.planRemotes(ctx, onFolder, nil)
 	}
+	if p.wants(setSSH) {
+		p.planSSH(ctx, onSSH, 0)
+		p.planSSH(ctx, onSlowSSH, 20*time.Millisecond)
+	}
 	if p.wants(setS3) || p.wants(setLazy) {
 		return p.planServer(ctx)
 	}
@@ -60,11 +65,32 @@ func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 // remoteSets are the sets of the races to remotes.
 var remoteSets = []string{"media", "src", "many"}
 
+// sshSets are the sets of the races to remotes by SSH.
+var sshSets = []string{"src", "many"}
+
 // planRemotes adds the races to remotes in a place.
 func (p *schedule) planRemotes(ctx context.Context, place string, server *server) {
 	for _, set := range dataSets(p.opts) {
 		if slices.Contains(remoteSets, set.name) {
 			p.add(ctx, place, set, func(f *folder) roundOf { return p.race(f, place, server) })
+		}
+	}
+}
+
+// planSSH adds the races of text to remotes by SSH. Trip is the delay of a round trip.
+func (p *schedule) planSSH(ctx context.Context, place string, trip time.Duration) {
+	ssh, err := newSSHServer(filepath.Join(p.dir, "sshd"+place), trip)
+	if err != nil {
+		p.report.skip(setSSH, err.Error())
+		return
+	}
+	for _, set := range dataSets(p.opts) {
+		if slices.Contains(sshSets, set.name) {
+			p.add(ctx, place, set, func(f *folder) roundOf {
+				e := p.event(f, place, nil)
+				e.ssh = ssh
+				return func(ctx context.Context, round int) error { return e.run(ctx, round, e.standard) }
+			})
 		}
 	}
 }

@@ -71,8 +71,14 @@ func region() string {
 
 // prefix is the place of a repository on a server, or of a remote in a folder.
 type prefix struct {
-	*server        // nil: it is a folder
-	name    string // the folder; or on the server, without a slash at its ends
+	*server            // nil: it is a folder
+	name    string     // the folder; or on the server, without a slash at its ends
+	ssh     *sshServer // the way to the folder, or nil
+}
+
+// beside returns a place for something else.
+func (p *prefix) beside(suffix string) *prefix {
+	return &prefix{p.server, p.name + suffix, p.ssh}
 }
 
 func (p *prefix) endpoint() string {
@@ -83,6 +89,9 @@ func (p *prefix) endpoint() string {
 }
 
 func (p *prefix) kistURL() string {
+	if p.ssh != nil {
+		return "ssh://" + sshHost + p.name
+	}
 	if p.server == nil {
 		return p.name
 	}

@@ -37,7 +37,7 @@ func TestRaceToServer(t *testing.T) {
 		if fetched := b.report.samples("media"+onServer, workFetch, tool.Name); (tool.Name == kistTool || tool.Name == encryptedTool) && (len(fetched) != pairs || fetched[0].Requests == 0) {
 			t.Errorf("%s: fetched %+v", tool.Name, fetched)
 		}
-		p := &prefix{server, filepath.Base(dir)}
+		p := &prefix{server: server, name: filepath.Base(dir)}
 		if left, err := p.stored(t.Context()); err != nil || left != 0 {
 			t.Errorf("%d bytes were not removed from the server, %v", left, err)
 		}

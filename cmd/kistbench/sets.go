@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// allSets are the names that -sets takes, in the order of the run. The last six are not folders.
-// versions is a race over releases, commands runs commands on histories, folder and s3 are races to remotes
-// in a folder and to a server. lazy reads parts of a version from a server. growth measures only kist.
-var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setFolder, setS3, setLazy, setGrowth}
+// allSets are the names that -sets takes, in the order of the run. The last seven are not folders.
+// versions is a race over releases, and commands runs commands on histories. folder, ssh and s3 are races to remotes
+// in a folder, by SSH and to a server. lazy reads parts of a version from a server. growth measures only kist.
+var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setFolder, setSSH, setS3, setLazy, setGrowth}
 
 const (
 	setVersions = "versions"
 	setFolder   = "folder"
+	setSSH      = "ssh"
 	setS3       = "s3"
 	setLazy     = "lazy"
 	setGrowth   = "growth"

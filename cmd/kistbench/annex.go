@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -30,7 +31,10 @@ func openAnnex(ctx context.Context, o opening) (repository, error) {
 		return nil, err
 	}
 	copied := filepath.Join(o.dir, "copy")
-	if err := mirror(ctx, o.data, copied); err != nil {
+	if err := os.MkdirAll(o.dir, 0o777); err != nil {
+		return nil, err
+	}
+	if _, err := o.output(ctx, command{args: []string{"cp", "-R", o.data, copied}}); err != nil {
 		return nil, err
 	}
 	o.program, o.data = program, copied
@@ -62,7 +66,7 @@ func (a annexRepository) save(ctx context.Context, message string) (Sample, erro
 	return a.inside(func() (Sample, error) {
 		return a.run(ctx, a.of(a.data, "init", "-q", "bench"),
 			a.of(a.data, "initremote", "-q", "s3", "type=S3", "encryption=none", "host="+host, "port="+port, "protocol="+protocol,
-				"requeststyle=path", "signature=v4", "region="+region(), "bucket="+a.remote.bucket, "fileprefix="+a.remote.name+"/"),
+				"requeststyle=path", "signature=v4", "bucket="+a.remote.bucket, "fileprefix="+a.remote.name+"/"),
 			a.of(a.data, "add", "-q", annexJobs, "."), a.command("commit", "-q", "-m", message),
 			a.of(a.data, "copy", "-q", annexJobs, "--to", "s3"))
 	})

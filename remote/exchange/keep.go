@@ -173,6 +173,13 @@ func (k *keeper) move(ctx context.Context) error {
 	} else if k.except != nil {
 		k.except[id] = true
 	}
+	evicted, err := volume.HasEvicted(ctx, k.repo.Objects())
+	if err != nil {
+		return err
+	}
+	if !evicted && len(k.volumes) == 0 { // there are no chunks to look up
+		transfer.LookUpInParts(push.opened)
+	}
 	head, err := transfer.HeadToWrite(ctx, push.opened)
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	sent, err := opened.Push(ctx, local, push)
 	result := &PushResult{PushResult: sent}
 	merge, _ := r.Config().Get(kist.KeyPushMerge)
-	if err == nil && merge != "false" && sent.Appended != nil {
+	if err == nil && merge != "false" && sent.Appended != nil && o.expect == nil { // a keep ref waits for other pushes
 		// The push has succeeded, even if the merge fails.
 		_ = collect.MergeSmall(ctx, opened, sent.Appended)
 	}

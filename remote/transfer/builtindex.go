@@ -190,7 +190,7 @@ func (x *BuiltIndex) Entries() iter.Seq2[pack.Entry, error] {
 func (x *BuiltIndexes) FitsAfter(snap *Snapshot, due []rootlog.File, gone func(pack.Name) bool) bool {
 	for _, f := range x.Replaced {
 		i := slices.IndexFunc(snap.State.Indexes, func(have rootlog.File) bool { return have.Name == f.Name })
-		if i < 0 {
+		if i < 0 || snap.Indexes[i] == nil {
 			return false
 		}
 		for _, p := range snap.Indexes[i].PackInfos {

@@ -187,6 +187,9 @@ func (s *Snapshot) EntriesOf(key object.Key) ([]pack.Entry, error) {
 	}
 
 	for _, x := range s.Indexes {
+		if x == nil {
+			return nil, errInParts
+		}
 		if e, ok, err := x.Find(key); err != nil {
 			return nil, err
 		} else if ok {

@@ -413,3 +413,30 @@ func TestReaderReadsParts(t *testing.T) {
 		t.Errorf("%d requests of %d bytes of index files, want at most 128 KiB", b.reads, b.bytes)
 	}
 }
+
+// TestPushLooksUpInParts checks that a push of few objects finds those that are there, and sends the others, without the complete index of a
+// large remote.
+func TestPushLooksUpInParts(t *testing.T) {
+	t.Parallel()
+	o := transfertest.NewOrigin(t)
+	o.Invent(200_000)
+	b := &counted{Backend: o.Blob}
+	p := transfertest.NewPusher(t, b)
+	p.KeepSmall = true
+	p.Remote.Options().CopiedIndexes = 1
+	transfer.LookUpInParts(p.Remote)
+	commit := p.MakeGrown(1)
+	if sent := p.MustPush("main", commit); sent.Objects == 0 {
+		t.Errorf("the first push: %+v", sent)
+	}
+	if sent := p.MustPush("two", commit); sent.Objects != 0 {
+		t.Errorf("a push of the same commit sent %d objects", sent.Objects)
+	}
+	if b.bytes > 1<<20 {
+		t.Errorf("%d requests of %d bytes of index files, want at most 1 MiB", b.reads, b.bytes)
+	}
+	c := transfertest.NewClone(t, o.Blob)
+	if _, err := c.FetchAt(c.Head()); err != nil {
+		t.Error(err)
+	}
+}

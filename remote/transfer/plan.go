@@ -159,7 +159,7 @@ func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 	if key.Kind == object.KindCommit {
 		p.plan.commits[key.ID] = true
 	}
-	if _, ok, err := p.snap.Find(key); ok || err != nil {
+	if _, ok, err := p.snap.findWith(ctx, key); ok || err != nil {
 		return err
 	}
 	sent, err := p.own.findPack(key)
@@ -305,7 +305,7 @@ func (p *planner) prefetch(ctx context.Context, chunks []object.Key) error {
 	}
 	var absent []object.Key
 	for _, key := range chunks {
-		if _, there, err := p.snap.Find(key); err != nil {
+		if _, there, err := p.snap.findWith(ctx, key); err != nil {
 			return err
 		} else if !there {
 			absent = append(absent, key)

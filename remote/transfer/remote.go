@@ -105,6 +105,7 @@ type Remote struct {
 	values  *pack.Values
 	damage  *Damage     // of the repair under way, or nil
 	ahead   *EarlyPacks // for the next push, or nil
+	inParts bool        // see LookUpInParts
 
 	encrypted *encrypted // nil: the remote is in clear
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -17,8 +18,10 @@ import (
 // Remote makes another snapshot, which closes index files.
 type Snapshot struct {
 	atRoot
-	Indexes []*IndexFile    // in the order of state.Indexes
+	Indexes []*IndexFile    // in the order of state.Indexes; nil: the file is in parts
 	Records *record.Effects // which objects the remote need not have
+
+	parts []*indexParts // likewise; nil: the file is in Indexes
 }
 
 // Snapshot returns the content of the remote at its head.
@@ -30,14 +33,22 @@ func (r *Remote) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return r.SnapshotAt(ctx, head)
 }
 
+// LookUpInParts makes the following snapshots of r open large index files in parts, as a [Locator] does. It is for a push of few
+// objects, which looks up few. Such a snapshot cannot list entries, and Find may read from the remote.
+func LookUpInParts(r *Remote) { r.inParts = true }
+
 // SnapshotAt returns the content of the remote at head, or at a later head if an index
 // file is missing. An index file that the present head names, and that is missing or
 // damaged twice, is damage.
 func (r *Remote) SnapshotAt(ctx context.Context, head *rootlog.State) (snap *Snapshot, err error) {
 	err = r.RetryAtHead(ctx, head, func(head *rootlog.State) error {
-		indexes, err := r.indexes.OpenAll(ctx, head.Indexes)
+		limit := int64(math.MaxInt64)
+		if r.inParts {
+			limit = r.o.CopiedIndexes
+		}
+		indexes, parts, err := r.indexes.openSome(ctx, head.Indexes, limit)
 		if err == nil {
-			snap = newSnapshot(r, head, indexes)
+			snap = newSnapshot(r, head, indexes, parts)
 		}
 		return err
 	})
@@ -94,12 +105,16 @@ func asDamage(err error) error {
 	return err
 }
 
-func newSnapshot(r *Remote, head *rootlog.State, indexes []*IndexFile) *Snapshot {
+func newSnapshot(r *Remote, head *rootlog.State, indexes []*IndexFile, parts []*indexParts) *Snapshot {
 	named := make([][]pack.Info, len(indexes))
 	for i, x := range indexes {
-		named[i] = x.PackInfos
+		if x != nil {
+			named[i] = x.PackInfos
+		} else {
+			named[i] = parts[i].Packs()
+		}
 	}
-	s := &Snapshot{atRoot: newAtRoot(r, head, named), Indexes: indexes}
+	s := &Snapshot{atRoot: newAtRoot(r, head, named), Indexes: indexes, parts: parts}
 	s.Records = s.ViewOf(head.Records)
 	return s
 }
@@ -136,10 +151,26 @@ type Place struct {
 
 // Find returns the place of an object, and whether it is in a live pack.
 func (s *Snapshot) Find(key object.Key) (Place, bool, error) {
+	return s.findWith(context.Background(), key)
+}
+
+// findWith is Find, which ends with ctx. Without index files in parts it reads nothing from the remote. The number of an entry in such a
+// file is unknown.
+func (s *Snapshot) findWith(ctx context.Context, key object.Key) (Place, bool, error) {
 	if e, ok := s.inline[key]; ok && s.hasEntry(e) {
 		return Place{Entry: e}, true, nil
 	}
 	for i, x := range s.Indexes {
+		if x == nil {
+			found, err := s.parts[i].find(ctx, []object.Key{key})
+			if err != nil {
+				return Place{}, false, err
+			}
+			if !found[0].Key.IsZero() && s.hasEntry(found[0]) {
+				return Place{found[0], s.State.Indexes[i].Name, -1}, true, nil
+			}
+			continue
+		}
 		e, at, err := x.Search(key)
 		if err != nil {
 			return Place{}, false, s.IndexDamage(i, err)
@@ -154,7 +185,11 @@ func (s *Snapshot) Find(key object.Key) (Place, bool, error) {
 // Locate returns the place of an object. The error for an object that is in no live pack
 // is an [*object.AbsentError].
 func (s *Snapshot) Locate(key object.Key) (Place, error) {
-	p, ok, err := s.Find(key)
+	return s.locateWith(context.Background(), key)
+}
+
+func (s *Snapshot) locateWith(ctx context.Context, key object.Key) (Place, error) {
+	p, ok, err := s.findWith(ctx, key)
 	if err == nil && !ok {
 		err = &object.AbsentError{Key: key}
 	}
@@ -168,7 +203,7 @@ func (s *Snapshot) IndexDamage(i int, err error) error {
 
 // Get implements [object.Reader].
 func (s *Snapshot) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	p, err := s.Locate(key)
+	p, err := s.locateWith(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +213,7 @@ func (s *Snapshot) Get(ctx context.Context, key object.Key) ([]byte, error) {
 // Missing implements [object.Reader].
 func (s *Snapshot) Missing(ctx context.Context, keys []object.Key) (missing []object.Key, err error) {
 	for _, key := range keys {
-		_, ok, err := s.Find(key)
+		_, ok, err := s.findWith(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -214,6 +249,9 @@ func (s *Snapshot) ReadChecked(ctx context.Context, e pack.Entry) ([]byte, error
 	return data, err
 }
 
+// errInParts is the error of a snapshot that cannot list entries. See [LookUpInParts].
+var errInParts = errors.New("an index file was opened in parts")
+
 // Entries yields the entries of live packs with their places. It ends at the first error.
 func (s *Snapshot) Entries() iter.Seq2[Place, error] {
 	return s.EntriesIn(func(int) bool { return true })
@@ -230,6 +268,10 @@ func (s *Snapshot) EntriesIn(use func(file int) bool) iter.Seq2[Place, error] {
 		for i, x := range s.Indexes {
 			if !use(i) {
 				continue
+			}
+			if x == nil {
+				yield(Place{}, errInParts)
+				return
 			}
 			at := 0
 			for e, err := range x.All() {

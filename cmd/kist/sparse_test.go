@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -35,6 +36,7 @@ func TestSparseLikeFull(t *testing.T) {
 				x.step()
 				x.compare()
 			}
+			x.compareViews()
 			x.sparse("sparse", "off")
 			x.resetBoth()
 			x.compare()
@@ -55,8 +57,9 @@ type sparseTwins struct {
 	dirs   [2]string // full, sparse
 	now    time.Time
 	log    []string
-	merged int // number of commands that changed names or the index
-	left   int // number of compared states with folders that are left out
+	input  string // of the next command
+	merged int    // number of commands that changed names or the index
+	left   int    // number of compared states with folders that are left out
 }
 
 var sparseFolders = []string{"", "a", "a/b", "a/b/c", "a/d", "e", "e/f", "g"}
@@ -91,7 +94,7 @@ func (x *sparseTwins) must(err error) {
 func (x *sparseTwins) run(dir string, args ...string) (status int, output string) {
 	var out bytes.Buffer
 	env := &cli.Env{
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out,
+		Stdin: strings.NewReader(x.input), Stdout: &out, Stderr: &out,
 		Getenv: func(string) string { return "" }, Dir: dir, Clock: cli.Clock{Now: func() time.Time { return x.now }},
 		Hostname: "chest.example", Username: func() string { return "anna" }, Random: rand.NewChaCha8([32]byte{1}),
 		Terminal: cli.Terminal{Width: func() int { return 80 }},
@@ -285,7 +288,9 @@ func (x *sparseTwins) step() {
 	x.touch()
 	branch := []string{"main", "one", "two"}[x.rnd.IntN(3)]
 
-	switch n := x.rnd.IntN(20); {
+	switch n := x.rnd.IntN(26); {
+	case n >= 20:
+		x.stage(n)
 	case n < 5:
 		x.chooseFolders()
 	case n < 9:
@@ -325,6 +330,79 @@ func (x *sparseTwins) step() {
 		x.both("mv", x.path("x"), x.path("moved"))
 	default:
 		x.resetBoth()
+	}
+}
+
+// stage changes the index by commands that leave files as they are, and imports a branch.
+func (x *sparseTwins) stage(n int) {
+	x.Helper()
+	switch n {
+	case 20, 21:
+		x.both("reset", "HEAD~1")
+		x.settleFiles()
+		x.both("add", ".")
+	case 22:
+		path := x.path("x", "y")
+		x.both("restore", "--source", "HEAD~1", path)
+		x.both("restore", "--staged", "--source", "HEAD~1", ".")
+		x.settleFiles()
+		x.both("restore", ".")
+
+	case 23, 24:
+		for range 3 {
+			x.change()
+		}
+		x.input = strings.Repeat([]string{"y\nn\n", "n\ny\n", "y\n"}[x.rnd.IntN(3)], 5)
+		x.both("add", "-p")
+		x.input = ""
+		x.compare()
+		x.both("commit", "-m", "hunks")
+
+	case 25:
+		folder := filepath.Join(filepath.Dir(x.dirs[0]), fmt.Sprint("import", x.rnd.IntN(1000)))
+		for _, path := range []string{"x", "a/b/x", "n/deep/z"} {
+			x.write(folder, path, fmt.Sprintln(x.rnd.IntN(1000)))
+		}
+		x.both("switch", "main")
+		x.both("import", folder, "--as", "commits")
+		x.both("switch", "imported")
+	}
+	x.compare()
+}
+
+// settleFiles makes the files of the full worktree equal to the index in folders that the sparse one
+// leaves out.
+func (x *sparseTwins) settleFiles() {
+	x.Helper()
+	var leftOut []string
+	x.open(x.dirs[1], func(_ *kist.Repository, idx *index.Index) {
+		for path := range index.LeftOutDirs(idx) {
+			leftOut = append(leftOut, path)
+		}
+	})
+	for _, path := range leftOut {
+		x.run(x.dirs[0], "restore", path)
+	}
+	x.both("clean", "-fd")
+}
+
+// compareViews compares the views of the same name.
+func (x *sparseTwins) compareViews() {
+	x.Helper()
+	x.both("view", "add", "types", "{ext}/{path}")
+	var links [2]map[string]string
+	for i, dir := range x.dirs {
+		links[i] = map[string]string{}
+		view := filepath.Join(dir, ".kist/views/types")
+		x.must(filepath.WalkDir(view, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type() == fs.ModeSymlink {
+				links[i][strings.TrimPrefix(path, view)], err = os.Readlink(path)
+			}
+			return err
+		}))
+	}
+	if len(links[0]) == 0 || !maps.Equal(links[0], links[1]) {
+		x.Fatalf("the views have %q and %q", links[0], links[1])
 	}
 }
 

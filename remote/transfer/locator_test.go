@@ -414,7 +414,7 @@ func TestReaderReadsParts(t *testing.T) {
 	}
 }
 
-// TestPushLooksUpInParts checks that a push of few objects finds those that are there, and sends the others, without the complete index of a
+// TestPushLooksUpInParts checks that a push of few objects finds which are there, and sends the rest, without the complete index of a
 // large remote.
 func TestPushLooksUpInParts(t *testing.T) {
 	t.Parallel()

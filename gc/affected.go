@@ -99,20 +99,25 @@ func (a *affectedFinder) addCommit(ctx context.Context, id object.ID) error {
 			p.addAffected(id, "")
 		}
 	}
+	return a.addTree(ctx, id, "", c.Tree)
+}
+
+// addTree adds the paths that the tree of dir affects, in a commit, or with a zero ID in the index.
+func (a *affectedFinder) addTree(ctx context.Context, commit object.ID, dir string, root object.ID) error {
 	into := func(path string, node object.ID) (bool, error) {
 		key := object.Key{Kind: object.KindTree, ID: node}
 		if p := a.bad[key]; p != nil {
-			p.addAffected(id, path)
+			p.addAffected(commit, tree.Join(dir, path))
 			return false, nil
 		}
 		return a.leadsToBad(ctx, key)
 	}
 
-	err = tree.WalkInto(ctx, a.objects, c.Tree, into, func(path string, e object.Entry) error {
+	err := tree.WalkInto(ctx, a.objects, root, into, func(path string, e object.Entry) error {
 		if e.Type == object.TypeDir || e.Content.IsZero() {
 			return nil
 		}
-		return a.addContent(ctx, id, e.Content, path)
+		return a.addContent(ctx, commit, e.Content, tree.Join(dir, path))
 	})
 	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) {
 		return nil // report only the paths found so far
@@ -132,6 +137,14 @@ func (a *affectedFinder) addContent(ctx context.Context, commit object.ID, conte
 		}
 		return graph.Links(ctx, a.objects, key)
 	})
+}
+
+// addStaged adds a path of the index, if its content is bad: a file, or a folder that is left out.
+func (a *affectedFinder) addStaged(ctx context.Context, content object.Key, path string) error {
+	if content.Kind == object.KindTree {
+		return a.addTree(ctx, object.ID{}, path, content.ID)
+	}
+	return a.addContent(ctx, object.ID{}, content, path)
 }
 
 // leadsToBad reports whether an object is bad or refers to a bad one.

@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
 )
 
 // Problem is something wrong in a repository.
@@ -85,7 +86,8 @@ type VerifyOptions struct {
 	Progress func(nodes int)
 
 	// Files, if not nil, yields the paths and contents of files that are in no
-	// commit. A problem names these paths too, if it affects them.
+	// commit, and of folders with their trees. A problem names these paths too, if it
+	// affects them.
 	Files iter.Seq2[string, object.Key]
 }
 
@@ -161,7 +163,7 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 
 var errNoHead = errors.New("missing, though a copy of the root is here: a remote that was set back would not be noticed")
 
-// stagedContents yields the staged files with their content.
+// stagedContents yields the staged files with their content, and the folders that are left out of the worktree with their trees.
 func stagedContents(r *kist.Repository, yield func(string, object.Key) bool) {
 	idx, err := r.Index()
 	if err != nil {
@@ -169,6 +171,11 @@ func stagedContents(r *kist.Repository, yield func(string, object.Key) bool) {
 	}
 	for path, e := range idx.All() {
 		if !e.Content.IsZero() && !yield(path, e.Content) {
+			return
+		}
+	}
+	for path, d := range index.LeftOutDirs(idx) {
+		if info, ok := d.Tree(); ok && !yield(path, info.Key()) {
 			return
 		}
 	}
@@ -478,7 +485,7 @@ func (v *verifier) addAffected(ctx context.Context, files iter.Seq2[string, obje
 		return nil
 	}
 	for path, key := range files {
-		if err := a.addContent(ctx, object.ID{}, key, path); endsWalk(ctx, err) {
+		if err := a.addStaged(ctx, key, path); endsWalk(ctx, err) {
 			return err
 		}
 	}

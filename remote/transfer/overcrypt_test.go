@@ -39,6 +39,7 @@ func TestOverCrypt(t *testing.T) {
 		{"TestGetAll", TestGetAll},
 		{"TestGetAllDamaged", TestGetAllDamaged},
 		{"TestGetNodes", TestGetNodes},
+		{"TestContentIsMarked", TestContentIsMarked},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/cache"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 )
@@ -157,6 +158,8 @@ func StatusOf(err error) (code int, text string) {
 		return http.StatusUnprocessableEntity, tree.ErrTooMany.Error()
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, err.Error()
+	case errors.Is(err, remote.ErrArchived):
+		return http.StatusConflict, "the content lies in an archive, and cannot be read before a thaw"
 	case object.IsAway(err):
 		return http.StatusServiceUnavailable, AwayText(err)
 	case errors.As(err, &path) && !object.IsUnreadable(err):

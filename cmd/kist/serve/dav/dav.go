@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -240,6 +241,8 @@ func status(err error) (int, string) {
 		return http.StatusForbidden, "access denied"
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
+	case errors.Is(err, remote.ErrArchived):
+		return http.StatusConflict, "the content lies in an archive, and cannot be read before a thaw"
 	case object.IsAway(err):
 		return http.StatusServiceUnavailable, serve.AwayText(err)
 	case errors.Is(err, context.DeadlineExceeded):

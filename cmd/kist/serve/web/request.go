@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -65,6 +66,8 @@ func (s *site) failurePage(err error) page {
 		f = failure{"Expired", expiredText, http.StatusGone}
 	case errors.Is(err, object.ErrPurged):
 		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}
+	case errors.Is(err, remote.ErrArchived):
+		f = failure{"In an archive", "The content lies in an archive of a remote. 'kist fetch --data PATH --thaw' on the server brings it back in hours.", http.StatusConflict}
 	case object.IsAway(err):
 		f = failure{"Not here", awayText(err), http.StatusServiceUnavailable}
 	case errors.Is(err, context.DeadlineExceeded):

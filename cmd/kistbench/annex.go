@@ -46,6 +46,9 @@ func openAnnex(ctx context.Context, o opening) (repository, error) {
 	return a, nil
 }
 
+// annexAllow are arguments of git that let git-annex talk to a server on the same machine.
+var annexAllow = []string{"config", "annex.security.allowed-ip-addresses", "all"}
+
 // annexJobs is the number of simultaneous transfers.
 const annexJobs = "-J8"
 
@@ -64,7 +67,7 @@ func (a annexRepository) save(ctx context.Context, message string) (Sample, erro
 		protocol = "https"
 	}
 	return a.inside(func() (Sample, error) {
-		return a.run(ctx, a.of(a.data, "init", "-q", "bench"),
+		return a.run(ctx, a.of(a.data, "init", "-q", "bench"), a.command(annexAllow...),
 			a.of(a.data, "initremote", "-q", "s3", "type=S3", "encryption=none", "host="+host, "port="+port, "protocol="+protocol,
 				"requeststyle=path", "signature=v4", "bucket="+a.remote.bucket, "fileprefix="+a.remote.name+"/"),
 			a.of(a.data, "add", "-q", annexJobs, "."), a.command("commit", "-q", "-m", message),
@@ -85,7 +88,7 @@ func (a annexRepository) openParts(ctx context.Context, dir string, late time.Du
 	run := func(ctx context.Context, commands ...command) (Sample, error) {
 		return server.counted(func() (Sample, error) { return a.run(ctx, commands...) })
 	}
-	s, err := run(ctx, command{dir: dir, args: []string{a.program, "clone", "-q", server.url(), "."}}, a.of(dir, "init", "-q", "clone"), a.of(dir, "enableremote", "-q", "s3"))
+	s, err := run(ctx, command{dir: dir, args: []string{a.program, "clone", "-q", server.url(), "."}}, a.of(dir, "init", "-q", "clone"), command{dir: dir, args: append([]string{a.program}, annexAllow...)}, a.of(dir, "enableremote", "-q", "s3"))
 	read := func(ctx context.Context, path string) (Sample, error) {
 		return run(ctx, command{dir: dir, args: []string{a.program, "checkout", "-q", "--", path}}, a.of(dir, "get", "-q", annexJobs, "--", path))
 	}

@@ -39,7 +39,8 @@ type knownPack struct {
 
 // The rules for reading indexes of packs.
 const (
-	fewKeys      = 8       // keys that are looked up one by one
+	fewKeys      = 2       // keys that are looked up one by one
+	someKeys     = 8       // of more keys, four are looked up next
 	probes       = 4       // keys that are looked up to find the packs of the others
 	knownPacks   = 32      // indexes of packs in memory
 	knownEntries = 200_000 // of them, at 68 bytes each
@@ -108,6 +109,16 @@ func (l *Locator) Locate(ctx context.Context, keys []object.Key) ([]pack.Entry, 
 	return found, err
 }
 
+// ownIndexSize estimates the size of a pack's own index in bytes: as if all chunks were as large as the one of e. Nodes lie beside nodes, and
+// have some KiB on average.
+func ownIndexSize(e pack.Entry) int64 {
+	size := e.Stored
+	if e.Key.Kind.IsNode() {
+		size = max(size, 4<<10)
+	}
+	return int64(e.Pack.Size) / int64(size+EntryRoom) * EntryRoom
+}
+
 // findInWhole returns the entry of an object by the index files that are here, or a zero one.
 func (l *Locator) findInWhole(key object.Key) (pack.Entry, error) {
 	for _, x := range l.whole {
@@ -166,13 +177,13 @@ func (l *Locator) findInPacks(packs []*knownPack, keys []object.Key, open []int,
 	return left
 }
 
-// findByNeighbours looks up a few of many keys, and then looks for the others in the indexes of the same packs: neighbours in a
-// folder are neighbours in a pack. It goes on while that finds more than it costs. It returns the keys that were not found.
+// findByNeighbours looks up one of several keys, and then a few, and looks for the others in the indexes of the same packs: neighbours in a
+// folder or a file are neighbours in a pack. It goes on while that finds more than it costs. It returns the keys that were not found.
 func (l *Locator) findByNeighbours(ctx context.Context, keys []object.Key, open []int, found []pack.Entry) ([]int, error) {
-	for len(open) > fewKeys {
+	for n := 1; len(open) > fewKeys; {
 		var tried []int
-		for i := range probes {
-			tried = append(tried, open[i*len(open)/probes])
+		for i := range n {
+			tried = append(tried, open[i*len(open)/n])
 		}
 		if _, err := l.findInParts(ctx, keys, tried, found); err != nil {
 			return nil, err
@@ -181,7 +192,8 @@ func (l *Locator) findByNeighbours(ctx context.Context, keys []object.Key, open 
 
 		var packs []pack.Info
 		for _, at := range tried {
-			if p := found[at].Pack; !p.Name.IsZero() && !slices.Contains(packs, p) {
+			p := found[at].Pack
+			if !p.Name.IsZero() && !slices.Contains(packs, p) && ownIndexSize(found[at]) <= int64(len(open))*2*requestCost {
 				packs = append(packs, p)
 			}
 		}
@@ -192,7 +204,10 @@ func (l *Locator) findByNeighbours(ctx context.Context, keys []object.Key, open 
 		before := len(open)
 		open = l.findInPacks(known, keys, open, found)
 		if int64(before-len(open))*2*requestCost <= cost {
-			break
+			if n == probes || len(open) <= someKeys {
+				break
+			}
+			n = probes
 		}
 	}
 	return open, nil

@@ -414,8 +414,7 @@ func TestReaderReadsParts(t *testing.T) {
 	}
 }
 
-// TestPushLooksUpInParts checks that a push of few objects finds which are there, and sends the rest, without the complete index of a
-// large remote.
+// TestPushLooksUpInParts checks that a push of few objects does not read the complete index of a large remote.
 func TestPushLooksUpInParts(t *testing.T) {
 	t.Parallel()
 	o := transfertest.NewOrigin(t)

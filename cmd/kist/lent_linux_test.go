@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +26,15 @@ func pushedShell(t *testing.T, rng *rand.Rand) *shell {
 	t.Helper()
 	s := newShell(t)
 	s.env = []string{"KIST_DATE=2026-01-31T12:00:00Z", "GOMAXPROCS=1"}
+	s.makePushed(rng, s.path("../backup"))
+	return s
+}
+
+// makePushed makes the repository of pushedShell with a remote in a folder.
+func (s *shell) makePushed(rng *rand.Rand, folder string) {
+	s.Helper()
 	s.kist("init", "--chunk-size", "64KiB")
-	s.kist("remote", "add", "origin", s.path("../backup"))
+	s.kist("remote", "add", "origin", folder)
 	take := noise(rng, 1_500_000)
 	s.write(map[string]string{"film/a.raw": take, "film/b.raw": noise(rng, 1_200_000), "text/notes": "notes\n", "text/small": noise(rng, 300_000)})
 	s.commit("main")
@@ -35,7 +43,6 @@ func pushedShell(t *testing.T, rng *rand.Rand) *shell {
 	s.commit("side")
 	s.kist("push", "--all", "origin")
 	s.kist("checkout", "main")
-	return s
 }
 
 // offline runs f while the remote does not answer.
@@ -147,6 +154,58 @@ func TestLentOffline(t *testing.T) {
 	s.verify()
 }
 
+// TestLentMoved checks that a checkout takes the content of moved files from their old paths, and that one which cannot changes nothing
+// while the remote does not answer.
+func TestLentMoved(t *testing.T) {
+	t.Parallel()
+	s := lentShell(t, objecttest.Rand(5))
+	main := s.readFiles(".")
+	commit := func(branch string, moves ...string) files {
+		t.Helper()
+		s.kist("checkout", "-b", branch, "main")
+		for i := 0; i < len(moves); i += 2 {
+			if err := os.MkdirAll(filepath.Dir(s.path(moves[i+1])), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			s.kist("mv", moves[i], moves[i+1])
+		}
+		s.kist("commit", "-m", branch)
+		return s.readFiles(".")
+	}
+	folder := commit("folder", "film", "films")
+	under := commit("under", "film/a.raw", "film/a", "film/b.raw", "b.raw")
+	swapped := commit("swapped", "film/a.raw", "x", "film/b.raw", "film/a.raw", "x", "film/b.raw")
+	below := commit("below", "film/a.raw", "x", "x", "film/a.raw/x") // a folder comes in the place of the file
+	s.kist("push", "--all", "origin")
+	s.kist("checkout", "main")
+
+	s.offline(func() {
+		for _, step := range []struct {
+			branch string
+			want   files
+		}{{"folder", folder}, {"main", main}, {"under", under}, {"folder", folder}, {"main", main}} {
+			s.kist("checkout", step.branch)
+			s.wantFiles(s.readFiles("."), step.want)
+		}
+		if _, err := os.Stat(s.path("films")); !os.IsNotExist(err) {
+			t.Errorf("the folder films is left: %v", err)
+		}
+		for _, branch := range []string{"swapped", "below"} {
+			if o := s.exits(15, "checkout", branch); !strings.Contains(o.stderr, "does not answer") {
+				t.Errorf("%v", o)
+			}
+			s.wantFiles(s.readFiles("."), main)
+		}
+	})
+	for branch, want := range map[string]files{"swapped": swapped, "below": below} {
+		s.kist("checkout", branch)
+		s.wantFiles(s.readFiles("."), want)
+		s.kist("checkout", "main")
+	}
+	s.wantFiles(s.readFiles("."), main)
+	s.verify()
+}
+
 // TestLentSmall checks that the content of small files stays, unless a path names them.
 func TestLentSmall(t *testing.T) {
 	t.Parallel()
@@ -198,23 +257,64 @@ func TestLentSparse(t *testing.T) {
 	s.verify()
 }
 
+// TestLentFullDisk runs commands with lent content on a full disk. Nothing is lost, and they succeed when there is space.
+func TestLentFullDisk(t *testing.T) {
+	s := onTmpfs(t, "size=32m")
+	if s == nil {
+		return
+	}
+	rng, full := objecttest.Rand(41), 0
+	for _, free := range []int64{0, 100 << 10} {
+		s := s.in("folder")
+		s.write(map[string]string{"empty": ""})
+		s.makePushed(rng, filepath.Join(t.TempDir(), "backup"))
+		main := s.readFiles(".")
+
+		for _, args := range [][]string{{"evict"}, {"checkout", "side"}, {"checkout", "main"}, {"fetch", "--data", "film"}} {
+			s.fill(free)
+			if s.wantDiskFull(s.run(append(args, "--json")...)) {
+				full++
+				s.verify()
+				removeAll(t, s.path("../ballast"))
+				s.kist(args...)
+			}
+			removeAll(t, s.path("../ballast"))
+			s.verify()
+		}
+		s.wantFiles(s.readFiles("."), main)
+		removeAll(t, s.dir)
+	}
+	if full == 0 {
+		t.Error("no command met a full disk: the test has no effect")
+	}
+}
+
 // TestLentOracle runs the same random commands in a full clone and in one whose content is lent. Outputs and states are equal.
 func TestLentOracle(t *testing.T) {
 	t.Parallel()
 	rng := objecttest.Rand(11)
-	for range objecttest.Rounds(t, 1) {
-		full := pushedShell(t, rng)
-		lent := full.copyFolder()
-		lent.kist("evict")
-		for step := range 25 {
-			pair := &lentPair{shell: lent, full: full, rng: rng, at: time.Unix(1_800_000_000+int64(step), 0)}
-			pair.step()
-			if lines := lent.readState().diff(full.readState()); len(lines) > 0 {
-				t.Fatalf("step %d: %s", step, strings.Join(lines, "\n"))
-			}
-		}
-		lent.verify()
+	rounds := objecttest.Rounds(t, 1)
+	if rounds > 1 {
+		rounds *= 50 // 1,000 in 'make soak'
 	}
+	for round := range rounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) { compareLent(t, rng) })
+	}
+}
+
+// compareLent runs 25 steps in a full clone and in one whose content is lent.
+func compareLent(t *testing.T, rng *rand.Rand) {
+	full := pushedShell(t, rng)
+	lent := full.copyFolder()
+	lent.kist("evict")
+	for step := range 25 {
+		pair := &lentPair{shell: lent, full: full, rng: rng, at: time.Unix(1_800_000_000+int64(step), 0)}
+		pair.step()
+		if lines := lent.readState().diff(full.readState()); len(lines) > 0 {
+			t.Fatalf("step %d: %s", step, strings.Join(lines, "\n"))
+		}
+	}
+	lent.verify()
 }
 
 // lentPair is a repository with lent content, and a full one with the same history.
@@ -316,47 +416,69 @@ func (p *lentPair) edit(s *shell, name string, rng *rand.Rand) {
 	p.touch(s, name)
 }
 
-// TestKillLent kills checkouts and evictions at system calls that change the disk. Then all content is here, lent or kept, and the
+// killedLent is a command that TestKillLent kills, in the repository of lentShell.
+type killedLent struct {
+	command []string
+	begin   func(k *stepsKiller, n int) // before each kill
+	stores  bool                        // afterwards, the content is here
+}
+
+var killedLentCommands = map[string]killedLent{
+	"checkout": {command: []string{"checkout", "side"}, begin: func(k *stepsKiller, _ int) { k.kist("checkout", "main") }},
+	"moves": {command: []string{"checkout", "moved"}, begin: func(k *stepsKiller, n int) {
+		if n < 0 {
+			k.kist("checkout", "-b", "moved")
+			k.kist("mv", "film", "films")
+			k.kist("commit", "-m", "moved")
+			k.kist("push", "--all", "origin")
+		}
+		k.kist("checkout", "main")
+	}},
+	"evict": {command: []string{"evict"}, begin: func(k *stepsKiller, n int) {
+		k.write(map[string]string{"film/new.raw": noise(k.rng, 1_100_000)})
+		k.shell.commit(fmt.Sprint(n))
+		k.kist("push")
+	}},
+	"fetch": {command: []string{"fetch", "--data", "film"}, begin: func(k *stepsKiller, _ int) { k.kist("evict") }, stores: true},
+}
+
+// TestKillLent kills commands at system calls that change the disk: in a long run, at each. Then all content is here, lent or kept, and the
 // repeated command succeeds.
 func TestKillLent(t *testing.T) {
-	for name, c := range map[string][]string{"checkout": {"checkout", "side"}, "evict": {"evict"}} {
+	for name, c := range killedLentCommands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rng := objecttest.Rand(21)
-			k := &stepsKiller{killedSteps: killedSteps{command: c}, shell: lentShell(t, rng), rng: rng}
-			main := k.readFiles(".")
-			begin := func(n int) {
-				if name == "evict" {
-					k.write(map[string]string{"film/new.raw": noise(rng, 1_100_000)})
-					k.shell.commit(fmt.Sprint(n))
-					k.kist("push")
-					return
-				}
-				k.kist("checkout", "main")
-				k.wantFiles(k.readFiles("."), main)
-			}
-
-			begin(-1)
+			k := &stepsKiller{killedSteps: killedSteps{command: c.command}, shell: lentShell(t, rng), rng: rng}
+			c.begin(k, -1)
 			k.calls = k.strace(k.shell, "", 0)
 			want := k.readFiles(".")
-			for n := range objecttest.Rounds(t, 2) {
-				begin(n)
-				if name == "evict" {
+
+			rounds := objecttest.Rounds(t, 1)
+			for n := range rounds {
+				c.begin(k, n)
+				if c.command[0] != "checkout" {
 					want = k.readFiles(".")
 				}
 				at := rng.IntN(len(k.calls))
+				if rounds >= len(k.calls) {
+					at = n % len(k.calls)
+				}
 				call, count := k.calls[at], 0
 				for _, other := range k.calls[:at+1] {
 					if other == call {
 						count++
 					}
 				}
+
 				k.strace(k.shell, call, count)
 				k.verify()
 				k.kist("checkout", "--force", "HEAD")
-				k.kist(c...)
+				k.kist(c.command...)
 				k.wantFiles(k.readFiles("."), want)
-				k.wantLent()
+				if !c.stores {
+					k.wantLent()
+				}
 				k.verify()
 			}
 		})

@@ -131,37 +131,31 @@ func (s *Session) IsAbsent(key object.Key) bool {
 	return !has && IsAbsent(s.store, key)
 }
 
-// Reach asks the remotes for the objects of keys that are away or evicted, before a command changes anything. It returns how many of
-// keys are. If a remote cannot be asked that may have them, the error is an [*object.AwayError]. If no remote has one, it
-// is an [*object.AbsentError]. If an object cannot be read now, because it lies in an archive, the error is that of the remote.
-func Reach(ctx context.Context, s *Store, keys []object.Key) (far int, err error) {
-	var away []object.Key
-	for _, key := range keys {
-		if isFar(s, key) {
-			away = append(away, key)
-		}
-	}
+// Reach asks the remotes for objects that are away, before a command changes anything. If a remote cannot be asked that may have
+// them, the error is an [*object.AwayError]. If no remote has one, it is an [*object.AbsentError]. If an object cannot be read now,
+// because it lies in an archive, the error is that of the remote.
+func Reach(ctx context.Context, s *Store, away []object.Key) error {
 	if len(away) == 0 {
-		return 0, nil
+		return nil
 	}
 	if s.Elsewhere == nil {
-		return len(away), &object.AwayError{Key: away[0]}
+		return &object.AwayError{Key: away[0]}
 	}
 	gone, _, err := s.Elsewhere.FindUnkept(ctx, away)
 	switch {
 	case ctx.Err() != nil:
-		return len(away), ctx.Err()
+		return ctx.Err()
 	case err != nil:
-		return len(away), object.NewAwayError(away[0], err)
+		return object.NewAwayError(away[0], err)
 	case len(gone) > 0:
-		return len(away), fmt.Errorf("no remote has %s: %w", gone[0], &object.AbsentError{Key: gone[0]})
+		return fmt.Errorf("no remote has %s: %w", gone[0], &object.AbsentError{Key: gone[0]})
 	}
 	if e, ok := s.Elsewhere.(interface {
 		CheckReadable(context.Context, []object.Key) error
 	}); ok {
 		err = e.CheckReadable(ctx, away)
 	}
-	return len(away), err
+	return err
 }
 
 // Far returns those of keys that are away or evicted, and were not fetched.

@@ -136,8 +136,9 @@ func TestReach(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n, err := Reach(ctx, s, []object.Key{key}); n != test.n || !test.is(err) {
-			t.Errorf("%s: %d, %v", name, n, err)
+		away := Far(s, []object.Key{key})
+		if err := Reach(ctx, s, away); len(away) != test.n || !test.is(err) {
+			t.Errorf("%s: %d, %v", name, len(away), err)
 		}
 	}
 }

@@ -31,6 +31,10 @@ type ApplyOptions struct {
 	// are none.
 	PassFrom uint64
 
+	// Sources has, by path of a file to remove, the paths of files to write before, because their content is read from it. It must be
+	// removable late, see [RemovableLate]. If one of them cannot be written, it stays.
+	Sources map[string][]string
+
 	// Progress receives the number of files and bytes written so far. Calls
 	// come one at a time, for every file and chunk. It may be nil.
 	Progress func(files, bytes int64)
@@ -56,7 +60,8 @@ type Applied struct {
 // lost.
 //
 // The order is: remove files, remove folders, make folders, make files, make
-// symlinks, set the permission bits and times of folders. Read-only folders
+// symlinks, set the permission bits and times of folders. [ApplyOptions.Sources] are removed
+// once the files are made that need them. Read-only folders
 // that are to be removed or kept as folders are made writable first. Folders
 // that remain get their permission bits back. A file is written under a
 // temporary name and renamed when it is complete, so a kill leaves the old
@@ -90,7 +95,8 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	w.SweepTemp()
 	left := a.leaveGit(refused)
 	a.findLinks()
-	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks} {
+	a.findSources()
+	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks, a.removeLeft} {
 		if ctx.Err() == nil && !a.fails.isStopped() {
 			phase(ctx)
 		}
@@ -143,6 +149,7 @@ type applier struct {
 
 	spelled spellings
 	beside  sweptFolders
+	sources *sources // nil: there are none
 }
 
 // opState is the state of an operation.
@@ -306,23 +313,27 @@ func (a *applier) markDone(i int, st index.Stat) {
 
 // removeFiles removes files and symlinks that go away or give way to a folder.
 func (a *applier) removeFiles(ctx context.Context) {
-	groups := a.ops.groupByFolder(func(op *Op) bool { return op.Old != nil && (op.New == nil || op.makesType(object.TypeDir)) })
-	a.eachOp(ctx, groups, countAsDone, func(w *applyWorker, d folder, name string, i int) error {
-		var err error
-		if checkSpelling(d, name) == nil { // otherwise another name has the file
-			err = d.unlink(name)
-		}
-		if err != nil {
-			st, statErr := d.lstat(name)
-			if errors.Is(statErr, fs.ErrNotExist) || statErr == nil && st.isDir() {
-				err = nil // nothing to remove; a folder in its place belongs to the user
-			}
-		}
-		if err == nil && a.ops[i].New == nil {
-			a.markDone(i, index.Stat{})
-		}
-		return err
+	groups := a.ops.groupByFolder(func(op *Op) bool {
+		return op.Old != nil && (op.New == nil && !a.isSource(op.Path) || op.makesType(object.TypeDir))
 	})
+	a.eachOp(ctx, groups, countAsDone, (*applyWorker).removeFile)
+}
+
+func (w *applyWorker) removeFile(d folder, name string, i int) error {
+	var err error
+	if checkSpelling(d, name) == nil { // otherwise another name has the file
+		err = d.unlink(name)
+	}
+	if err != nil {
+		st, statErr := d.lstat(name)
+		if errors.Is(statErr, fs.ErrNotExist) || statErr == nil && st.isDir() {
+			err = nil // nothing to remove; a folder in its place belongs to the user
+		}
+	}
+	if err == nil && w.ops[i].New == nil {
+		w.markDone(i, index.Stat{})
+	}
+	return err
 }
 
 // removeFolders removes the folders that are empty by now, deepest first.

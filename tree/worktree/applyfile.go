@@ -22,7 +22,11 @@ func (a *applier) makeFiles(ctx context.Context) {
 	ahead := newContentAhead(a.r, groups, a.o.PassFrom)
 	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
 		ahead.bring(ctx, a.ops, i)
-		return w.makeEntry(ctx, d, name, i)
+		err := w.makeEntry(ctx, d, name, i)
+		if err == nil {
+			a.removeSources(ctx, a.ops[i].Path)
+		}
+		return err
 	})
 }
 

@@ -364,10 +364,14 @@ func (a *applier) makeHardLinks(ctx context.Context) {
 	}
 	groups := a.ops.groupByFolder(func(op *Op) bool { _, ok := a.links[op.Path]; return ok && op.New != nil })
 	a.eachOp(ctx, groups, makeMissing, func(w *applyWorker, d folder, name string, i int) error {
-		if w.linkTo(d, name, i, a.links[w.ops[i].Path]) == nil {
-			return nil
+		err := w.linkTo(d, name, i, a.links[w.ops[i].Path])
+		if err != nil {
+			err = w.makeEntry(ctx, d, name, i) // the file system may not allow another link
 		}
-		return w.makeEntry(ctx, d, name, i) // the file system may not allow another link
+		if err == nil {
+			a.removeSources(ctx, w.ops[i].Path)
+		}
+		return err
 	})
 }
 

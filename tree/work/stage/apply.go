@@ -75,12 +75,12 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
-	onlyAway, err := AskRemotes(ctx, r, todo, o.GiveUp)
+	leaving, onlyAway, err := askRemotes(ctx, r, todo, o.GiveUp)
 	if err != nil {
 		return err
 	}
 	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{
-		KeepGit: o.KeepGit, PassFrom: lent.MinSize, Progress: ApplyProgress(ops, o.Progress),
+		KeepGit: o.KeepGit, PassFrom: lent.MinSize, Sources: leaving.sources, Progress: ApplyProgress(ops, o.Progress),
 	})
 	written := writtenLent(applied)
 	noteOnlyAway(r, onlyAway)
@@ -120,12 +120,23 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 }
 
 // AskRemotes makes sure that remotes have the content that operations write, and keep that of the lent files which they remove. It
-// returns the bytes of these files, see [giveUpLent]. [ApplyOps] calls it; other callers do before they change anything else.
+// returns the bytes of these files, see [leaving.giveUp]. [ApplyOps] asks, too; other callers do before they change anything else.
 func AskRemotes(ctx context.Context, r *kist.Repository, ops []worktree.Op, giveUp bool) (int64, error) {
-	if err := reachContent(ctx, r, ops); err != nil {
-		return 0, err
+	_, bytes, err := askRemotes(ctx, r, ops, giveUp)
+	return bytes, err
+}
+
+// askRemotes is AskRemotes, and also returns the content of these files.
+func askRemotes(ctx context.Context, r *kist.Repository, ops []worktree.Op, giveUp bool) (*leaving, int64, error) {
+	l, err := findLeaving(ctx, r, ops)
+	if err == nil {
+		err = reachContent(ctx, r, ops, l.needed)
 	}
-	return giveUpLent(ctx, r, ops, giveUp)
+	if err != nil {
+		return nil, 0, err
+	}
+	bytes, err := l.giveUp(ctx, r, giveUp)
+	return l, bytes, err
 }
 
 // isEmpty reports whether there is nothing to do beside operations.

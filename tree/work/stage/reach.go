@@ -15,8 +15,8 @@ const reachBatch = 100_000
 
 // reachContent lists the content that operations write and that is away, and asks the remotes for their heads. So a command without a
 // network changes no file. The error is then an [*object.AwayError] with the number of files. Content that no remote has does not end
-// the command: the files are reported one by one.
-func reachContent(ctx context.Context, r *kist.Repository, ops []worktree.Op) error {
+// the command: the files are reported one by one. Leaving has chunks that are lent, and will not be when operations write them.
+func reachContent(ctx context.Context, r *kist.Repository, ops []worktree.Op, leaving map[object.Key]bool) error {
 	objects := r.Contents()
 	if !object.HasFar(objects) {
 		return nil
@@ -29,7 +29,7 @@ func reachContent(ctx context.Context, r *kist.Repository, ops []worktree.Op) er
 	}
 	object.BringLists(ctx, objects, lists)
 
-	search := contentSearch{r: r}
+	search := contentSearch{r: r, leaving: leaving}
 	for _, op := range ops {
 		if op.New == nil || op.New.Type != object.TypeFile {
 			continue
@@ -50,15 +50,16 @@ func reachContent(ctx context.Context, r *kist.Repository, ops []worktree.Op) er
 
 // contentSearch looks for the content of files on the remotes.
 type contentSearch struct {
-	r      *kist.Repository
-	files  int               // with content that is away
-	far    []object.Key      // chunks to look for
-	failed *object.AwayError // a remote does not answer: only count
+	r       *kist.Repository
+	leaving map[object.Key]bool // chunks that are away, whatever file has them now
+	files   int                 // with content that is away
+	far     []object.Key        // chunks to look for
+	failed  *object.AwayError   // a remote does not answer: only count
 }
 
 // addFile adds the chunks of a file that are away. An error other than that of a remote is left to the read of the file.
 func (s *contentSearch) addFile(ctx context.Context, e *object.Entry) {
-	var chunks []object.Key
+	var chunks, far []object.Key
 	away := false
 	for c, err := range object.Chunks(ctx, s.r.Contents(), e.Content, e.Size, 0) {
 		if err != nil {
@@ -67,9 +68,13 @@ func (s *contentSearch) addFile(ctx context.Context, e *object.Entry) {
 			}
 			break
 		}
-		chunks = append(chunks, object.Key{Kind: object.KindChunk, ID: c.ID})
+		if key := (object.Key{Kind: object.KindChunk, ID: c.ID}); s.leaving[key] {
+			far = append(far, key)
+		} else {
+			chunks = append(chunks, key)
+		}
 	}
-	far := volume.Far(s.r.Objects(), chunks)
+	far = append(far, volume.Far(s.r.Objects(), chunks)...)
 	if away || len(far) > 0 {
 		s.files++
 	}
@@ -83,7 +88,7 @@ func (s *contentSearch) ask(ctx context.Context, least int) error {
 	if s.failed != nil || len(s.far) < least {
 		return nil
 	}
-	_, err := volume.Reach(ctx, s.r.Objects(), s.far)
+	err := volume.Reach(ctx, s.r.Objects(), s.far)
 	s.far = s.far[:0]
 	if errors.As(err, &s.failed) || errors.Is(err, object.ErrNotFound) {
 		return nil

@@ -301,11 +301,21 @@ func (k *keeper) makeCommit(ctx context.Context, snap *transfer.Snapshot, old ob
 		}
 	}
 	c := kist.NewCommit(r, root, "content that "+r.Options().Host+" has given away", parents...)
+	c.Committer.Time = object.TimeOf(later(r.Options().Now(), snap.State.Time)) // whatever date the user gives to commits
 	commit.Kind = object.KindCommit
 	if commit.ID, err = tx.PutCommit(ctx, c); err != nil {
 		return object.Key{}, false, err
 	}
 	return commit, l.all, tx.Publish(ctx)
+}
+
+// later returns the later one of two times. A collection of the remote deletes a keep ref by the time of its commit: a slow clock here must not make
+// that old.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // findParents finds the newest commits that the refs of the remote reach and that names here need.

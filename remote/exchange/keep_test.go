@@ -175,6 +175,34 @@ func TestKeepRenewed(t *testing.T) {
 	}
 }
 
+// TestKeepTime checks that a collection of the remote keeps a keep ref that was made with a slow clock, or while the user gave commits an old date.
+func TestKeepTime(t *testing.T) {
+	ctx := t.Context()
+	long := func() time.Time { return time.Now().Add(-3 * 365 * 24 * time.Hour) }
+	for name, change := range map[string]func(o *kist.Options){
+		"clock": func(o *kist.Options) { o.Now = long }, "date": func(o *kist.Options) { o.Date = long },
+	} {
+		s := kisttest.New(t)
+		b := remotetest.NewMemory()
+		pushNoise(s, s.WithRemote(b), 1)
+		o := kisttest.Opens(b)
+		change(&o)
+		r, err := kist.Open(s.Dir, o)
+		s.Check(err)
+		exchange.Connect(ctx, r)
+		_, err = exchange.Evict(ctx, r, exchange.EvictOptions{Small: true})
+		s.Check(err)
+		s.Check(r.Close())
+		r, err = kist.Open(s.Dir, kisttest.Opens(b))
+		s.Check(err)
+		defer r.Close()
+		collectRemote(t, r)
+		if n := len(keepRefs(t, r)); n != 1 {
+			t.Errorf("%s: %d keep refs, want 1", name, n)
+		}
+	}
+}
+
 // TestKeepMadeAgain checks that a push makes a keep ref again that somebody deleted, also if it moves nothing.
 func TestKeepMadeAgain(t *testing.T) {
 	s, _, r, first := evictedRepository(t)

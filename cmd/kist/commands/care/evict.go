@@ -122,7 +122,7 @@ func (o *evictOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository
 		out.Remotes = []string{}
 	}
 	env.JSON(out)
-	share.PrintEvicted(env, result, o.DryRun)
+	share.PrintEvicted(env, r, result, o.DryRun)
 	if !o.DryRun {
 		share.WarnSmall(env, result, o.Limit)
 	}

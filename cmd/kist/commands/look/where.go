@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
 
 // whereJSON is what du prints with --where --json.
@@ -27,6 +28,7 @@ type whereRemoteJSON struct {
 	Promises bool       `json:"promises" doc:"true if the keep ref of this repository is there"`
 	Kept     int64      `json:"bytes_kept" doc:"the bytes that are away, and that the remote has and keeps"`
 	Checked  *time.Time `json:"checked,omitempty" doc:"when this was looked up; with error, when the keep ref was made"`
+	SameDisk bool       `json:"same_disk" doc:"true if it is a folder on the disk of this repository"`
 	Error    string     `json:"error,omitempty" doc:"why the remote could not be asked"`
 }
 
@@ -45,7 +47,7 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 		return err
 	}
 	if env.Global.JSON {
-		env.JSON(newWhereJSON(env, where))
+		env.JSON(newWhereJSON(env, r, where))
 		return nil
 	}
 	o.printSize(env, uint64(where.Here), "here")
@@ -69,15 +71,18 @@ func (o *duOptions) runWhere(ctx context.Context, env *cli.Env, r *kist.Reposito
 		default:
 			o.printSize(env, uint64(at.Kept), "away, and kept by "+name+" (checked "+at.Checked.Local().Format("2006-01-02 15:04")+")")
 		}
+		if registry.IsOnSameDisk(r, at.Name) {
+			env.Printf("%s is on the same disk as this repository\n", name)
+		}
 	}
 	return nil
 }
 
 // newWhereJSON returns the form of where.
-func newWhereJSON(env *cli.Env, where *exchange.Where) whereJSON {
+func newWhereJSON(env *cli.Env, r *kist.Repository, where *exchange.Where) whereJSON {
 	v := whereJSON{Here: where.Here, Away: where.Away, Lent: where.Lent, Unlisted: where.Unlisted, Remotes: []whereRemoteJSON{}}
 	for _, at := range where.Remotes {
-		out := whereRemoteJSON{Name: at.Name, Promises: at.Promises, Kept: at.Kept}
+		out := whereRemoteJSON{Name: at.Name, Promises: at.Promises, Kept: at.Kept, SameDisk: registry.IsOnSameDisk(r, at.Name)}
 		if !at.Checked.IsZero() {
 			out.Checked = &at.Checked
 		}

@@ -118,7 +118,7 @@ func (o *pushOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 		env.Warn("pushed, but no content was given away: %v", err)
 	} else if evicted != nil {
 		if evicted.Chunks > 0 {
-			PrintEvicted(env, evicted, false)
+			PrintEvicted(env, r, evicted, false)
 		}
 		limit, _ := exchange.LocalLimit(r)
 		WarnSmall(env, evicted, limit)
@@ -163,8 +163,8 @@ func (o *pushOptions) chooseRefs(ctx context.Context, env *cli.Env, r *kist.Repo
 	return err
 }
 
-// PrintEvicted prints how much content was given away.
-func PrintEvicted(env *cli.Env, e *exchange.EvictResult, dryRun bool) {
+// PrintEvicted prints how much content was given away. It warns if a remote that keeps it is no second place.
+func PrintEvicted(env *cli.Env, r *kist.Repository, e *exchange.EvictResult, dryRun bool) {
 	if e.Chunks == 0 {
 		env.PrintOutcome("nothing to do\n")
 		return
@@ -172,6 +172,11 @@ func PrintEvicted(env *cli.Env, e *exchange.EvictResult, dryRun bool) {
 	env.PrintOutcome("%s %s in %s, kept by %s; %s left here\n", cli.Would(dryRun, "gave away", "give away"),
 		readable.FormatSize(uint64(e.Bytes)), readable.Plural(uint64(e.Chunks), "chunk", "chunks"),
 		cli.Printable(strings.Join(e.Remotes, " and ")), readable.FormatSize(uint64(e.Left)))
+	for _, name := range e.Remotes {
+		if registry.IsOnSameDisk(r, name) {
+			env.Warn("%s is on the same disk as this repository: if the disk breaks, the content is lost", cli.Printable(name))
+		}
+	}
 }
 
 // WarnSmall warns that the content of small files exceeds a limit, in bytes.

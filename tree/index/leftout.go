@@ -36,6 +36,9 @@ func (d *Dir) LeftOut() bool { return d.leftOut }
 // HasLeftOut reports whether a directory is left out.
 func HasLeftOut(x *Index) bool { return x.leftOut > 0 }
 
+// LeavesOut reports whether a directory, or one below it, is left out.
+func LeavesOut(d *Dir) bool { return d.leftOut || slices.ContainsFunc(d.subs, LeavesOut) }
+
 // LeftOutDirs yields the directories that are left out, with their paths.
 func LeftOutDirs(x *Index) iter.Seq2[string, *Dir] {
 	return func(yield func(string, *Dir) bool) {

@@ -117,7 +117,7 @@ func (d *dirScan) reportUnreadable(err error) {
 	switch {
 	case d.leftOut && errors.Is(err, fs.ErrNotExist):
 	case d.path != "" && errors.Is(err, fs.ErrNotExist): // removed since its parent was listed
-		if d.tracked != nil || d.o.Anchors != nil {
+		if d.tracked == nil && d.o.Anchors != nil || d.tracked != nil && !index.LeavesOut(d.tracked) {
 			d.out.self = &Found{Path: d.path, State: Deleted, Dir: true, Vanished: true}
 		}
 		if d.tracked != nil {
@@ -377,7 +377,7 @@ func (d *dirScan) compareStat(n *scanName, st *fileStat) {
 	case f.Dir:
 		d.compareDir(n, f, st)
 		return
-	case n.sub != nil && n.sub.LeftOut():
+	case n.sub != nil && index.LeavesOut(n.sub):
 		f.State, f.Err = Unreadable, ErrInPlaceOfLeftOut
 		d.addFound(n.name, f)
 		return
@@ -611,7 +611,9 @@ func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
 	case n.entry != nil:
 		item.found = d.copyFound(Found{Path: path, State: Deleted, Old: n.entry, Excluded: n.excluded, Vanished: n.vanished})
 	case n.sub != nil:
-		item.found = d.copyFound(Found{Path: path, State: Deleted, Dir: true, Excluded: n.excluded, Vanished: n.vanished})
+		if !index.LeavesOut(n.sub) { // otherwise, only its files are deleted
+			item.found = d.copyFound(Found{Path: path, State: Deleted, Dir: true, Excluded: n.excluded, Vanished: n.vanished})
+		}
 		item.below = new(scanned)
 		d.deleteBelow(item.below, path, n.sub, n.excluded)
 	default:

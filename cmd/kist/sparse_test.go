@@ -58,6 +58,7 @@ type sparseTwins struct {
 	now    time.Time
 	log    []string
 	input  string // of the next command
+	runs   byte   // commands so far: the names of volumes differ
 	merged int    // number of commands that changed names or the index
 	left   int    // number of compared states with folders that are left out
 }
@@ -93,10 +94,11 @@ func (x *sparseTwins) must(err error) {
 // run runs kist in a worktree.
 func (x *sparseTwins) run(dir string, args ...string) (status int, output string) {
 	var out bytes.Buffer
+	x.runs++
 	env := &cli.Env{
 		Stdin: strings.NewReader(x.input), Stdout: &out, Stderr: &out,
 		Getenv: func(string) string { return "" }, Dir: dir, Clock: cli.Clock{Now: func() time.Time { return x.now }},
-		Hostname: "chest.example", Username: func() string { return "anna" }, Random: rand.NewChaCha8([32]byte{1}),
+		Hostname: "chest.example", Username: func() string { return "anna" }, Random: rand.NewChaCha8([32]byte{x.runs}),
 		Terminal: cli.Terminal{Width: func() int { return 80 }},
 		Owners:   []int{os.Geteuid()}, Umask: testProcess.Umask, Commands: testProcess.Commands,
 	}

@@ -351,7 +351,7 @@ func TestLazyFetchUnkept(t *testing.T) {
 func TestLazyOracle(t *testing.T) {
 	t.Parallel()
 	rng := objecttest.Rand(38)
-	for range objecttest.Rounds(t, 3) {
+	for round := range objecttest.Rounds(t, 3) {
 		s, faulty, full := giver(t)
 		pushVersions(s, full, 1+rng.IntN(3))
 		r, _ := lazyClone(t, faulty, exchange.CloneOptions{NoCheckout: rng.IntN(2) == 0})
@@ -359,7 +359,7 @@ func TestLazyOracle(t *testing.T) {
 			lazyStep(t, rng, s, full, r, faulty)
 		}
 		if got, want := contentsOf(t, r, "origin/main"), contentsOf(t, full, "main"); !maps.EqualFunc(got, want, maps.Equal) {
-			t.Error("the content of the lazy clone differs")
+			t.Errorf("round %d: the content of the lazy clone differs", round)
 		}
 		wantVerified(t, r)
 		_, err := exchange.BringAll(t.Context(), r)
@@ -368,9 +368,12 @@ func TestLazyOracle(t *testing.T) {
 		again, err := kist.Open(r.Root(), kisttest.Opens(faulty))
 		s.Check(err)
 		if report := wantVerified(t, again); report.Unchecked > 0 || again.Config().IsLazy() {
-			t.Errorf("after fetch --full, %d objects are away", report.Unchecked)
+			t.Errorf("round %d: after fetch --full, %d objects are away", round, report.Unchecked)
 		}
 		s.Check(again.Close())
+		if t.Failed() {
+			return
+		}
 	}
 }
 
@@ -414,7 +417,7 @@ func pushOldTree(t *testing.T, rng *rand.Rand, r *kist.Repository) {
 		all = append(all, c)
 	}
 	old := all[rng.IntN(len(all))]
-	name := fmt.Sprintf("topic%d", rng.IntN(1000))
+	name := fmt.Sprintf("topic%x", rng.Uint64())
 	err = r.Update(ctx, func(tx *kist.Tx) error {
 		info := tree.Info{ID: old.Tree, Files: old.Files, Bytes: old.Bytes}
 		id, err := tx.PutCommit(ctx, kist.NewCommit(r, info, "as it was", tip))

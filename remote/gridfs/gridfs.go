@@ -225,6 +225,8 @@ func parseLocation(rawURL string, getenv func(string) string) (*location, error)
 			l.bucket, err = bucketOf(value)
 		case "chunksize":
 			l.chunkSize, err = chunkSizeOf(value)
+		case "class":
+			err = errors.New("has a class of storage, which only S3 has")
 		case "authmechanismproperties", "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword":
 			l.hideSecret(value)
 			fallthrough

@@ -129,7 +129,7 @@ func checkStore(ctx context.Context, env *cli.Env, m registry.Remote) (*check.Re
 			return report, c.Err
 		}
 		failed += "\n" + c.What + ": " + c.Detail
-		refuses = refuses || errors.Is(c.Err, remote.ErrUnsupported) && strings.HasPrefix(m.URL, "s3:")
+		refuses = refuses || errors.Is(c.Err, remote.ErrUnsupported) && c.Name != check.Class && strings.HasPrefix(m.URL, "s3:")
 	}
 	err = cli.Failf(cli.ExitRemote, "unfit", "the store is not fit for a remote%s", failed)
 	if report.Usable() {

@@ -69,7 +69,7 @@ func (a annexRepository) save(ctx context.Context, message string) (Sample, erro
 	return a.inside(func() (Sample, error) {
 		return a.run(ctx, a.of(a.data, "init", "-q", "bench"), a.command(annexAllow...),
 			a.of(a.data, "initremote", "-q", "s3", "type=S3", "encryption=none", "host="+host, "port="+port, "protocol="+protocol,
-				"requeststyle=path", "signature=v4", "bucket="+a.remote.bucket, "fileprefix="+a.remote.name+"/"),
+				"requeststyle=path", "signature=v2", "bucket="+a.remote.bucket, "fileprefix="+a.remote.name+"/"),
 			a.of(a.data, "add", "-q", annexJobs, "."), a.command("commit", "-q", "-m", message),
 			a.of(a.data, "copy", "-q", annexJobs, "--to", "s3"))
 	})

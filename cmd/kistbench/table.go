@@ -186,7 +186,7 @@ func comparison(ours []Sample, others []*Result, m metric) string {
 		return ""
 	}
 	v := ratio(ours, rival.Samples, m)
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || v == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s × %s", number(v), rival.Tool)

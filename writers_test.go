@@ -34,6 +34,7 @@ var writers = map[string]string{
 	"cmd/kist/cli/sign.go":                 "nothing: it reads the allowed signers",
 	"cmd/kist/commands/work/commit.go":     "the message, below .kist",
 	"cmd/kist/cli/debug.go":                "the log and the profile that the user names",
+	"cmd/kist/commands/care/remotecopy.go": "an empty repository, for a copy outside of one",
 	"cmd/kist/commands/look/difftool.go":   "a folder for copies, without git's own folders",
 	"cmd/kist/commands/convert/gitlfs.go":  "the contents of git-lfs, in the repository that the user names",
 	"cmd/kist/commands/about/docs.go":      "the pages of this project",

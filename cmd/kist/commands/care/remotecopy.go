@@ -1,8 +1,10 @@
 package care
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -45,15 +47,24 @@ in the index of TO every object that FROM needs. The status is 15 if something
 is missing or different. 'kist verify --remote TO --read-data' reads the files.
 
 Each remote may be encrypted with keys of its own. A copy of an encrypted remote
-to one that is not needs --clear. Add a new place first, with 'kist remote add'.`,
+to one that is not needs --clear. Add a new place first, with 'kist remote add'.
+Two URLs of remotes can also be copied outside a repository.`,
 		Example: `  kist remote copy origin cloud
   kist remote copy --branch main origin /media/disk/photos
-  kist remote copy --check origin cloud`,
+  kist remote copy --check origin cloud
+  kist remote copy ssh://nas/photos /media/disk/photos`,
 		Args:              cli.Arguments(2, 2, "FROM", "TO"),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
 	env.Prints(cmd, "", remoteCopyJSON{})
 	env.InRepository(cmd, o.run, cli.ExitMoved, cli.ExitBusy)
+	inRepository := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if isAnywhere(env, args) {
+			return o.runAnywhere(cmd.Context(), env, args)
+		}
+		return inRepository(cmd, args)
+	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.branches, "branch", "b", nil, "copy only the branch `NAME`; may be repeated")
 	flags.BoolVar(&o.mirror, "mirror", false, "also move and delete branches that a push would not")
@@ -64,6 +75,35 @@ to one that is not needs --clear. Add a new place first, with 'kist remote add'.
 	cmd.MarkFlagsMutuallyExclusive("check", "dry-run")
 	env.Transfer.RegisterJobs(cmd)
 	return cmd
+}
+
+// isAnywhere reports whether the command runs outside a repository, and needs none: both arguments are URLs or paths.
+func isAnywhere(env *cli.Env, args []string) bool {
+	if env.RepoDir() != "" || !share.IsPlace(env, args[0]) || !share.IsPlace(env, args[1]) {
+		return false
+	}
+	_, err := kist.Discover(env.Dir)
+	return errors.Is(err, kist.ErrNoRepository)
+}
+
+// runAnywhere runs the command in an empty repository, which it deletes: a copy keeps notes of both remotes there. After a kill, the
+// folder stays among the temporary ones.
+func (o *remoteCopyOptions) runAnywhere(ctx context.Context, env *cli.Env, args []string) error {
+	opt, err := env.Options()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(cmp.Or(env.Getenv("TMPDIR"), os.TempDir()), "kist-copy-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{Bare: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return o.run(ctx, env, r, args)
 }
 
 // remoteCopyJSON is what remote copy prints with --json.

@@ -84,7 +84,7 @@ func runLsRemote(ctx context.Context, env *cli.Env, args []string) error {
 // nothing: then it is the remote that fetch would use. The repository is nil if a URL was
 // given. The caller closes both.
 func OpenFrom(ctx context.Context, env *cli.Env, args []string) (opened transfer.Source, r *kist.Repository, name string, err error) {
-	atURL := len(args) > 0 && isPlace(env, args[0])
+	atURL := len(args) > 0 && IsPlace(env, args[0])
 	if !atURL || !strings.ContainsAny(args[0], "/:") {
 		r, err = env.Open()
 	}

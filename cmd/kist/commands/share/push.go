@@ -315,14 +315,14 @@ func RemoteOrURL(e *cli.Env, r *kist.Repository, text string) (string, error) {
 		return RemoteArg(e, r, "")
 	}
 	_, err := registry.Find(r, text)
-	if !errors.Is(err, kist.ErrNoRemote) || !isPlace(e, text) {
+	if !errors.Is(err, kist.ErrNoRemote) || !IsPlace(e, text) {
 		return text, err
 	}
 	return e.RemoteURL(text)
 }
 
-// isPlace reports whether text, which is no remote's name, is a URL or a path.
-func isPlace(e *cli.Env, text string) bool {
+// IsPlace reports whether text, which is no remote's name, is a URL or a path.
+func IsPlace(e *cli.Env, text string) bool {
 	if strings.ContainsAny(text, "/:") || text == "." || text == ".." {
 		return true
 	}

@@ -48,7 +48,8 @@ is missing or different. 'kist verify --remote TO --read-data' reads the files.
 
 Each remote may be encrypted with keys of its own. A copy of an encrypted remote
 to one that is not needs --clear. Add a new place first, with 'kist remote add'.
-Two URLs of remotes can also be copied outside a repository.`,
+Outside a repository, two URLs of remotes can be copied, too. An interrupted
+copy then begins again.`,
 		Example: `  kist remote copy origin cloud
   kist remote copy --branch main origin /media/disk/photos
   kist remote copy --check origin cloud

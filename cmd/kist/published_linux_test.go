@@ -36,14 +36,21 @@ func TestPublishHowto(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(mnt, syscall.MNT_DETACH) })
 	s.write(map[string]string{"measurements.csv": "1,10\n"})
 	server := remotetest.NewNginx(t, www, "")
-	// The mount runs beside the next commands, until the end.
+	// The mount and the server run beside the next commands, until the end.
 	s.page("publish.md", `export KIST_HTTP_CA=`+server.CAFile+`
+running=
 kist() {
-	if [ "$1" != mount ]; then command kist "$@"; return; fi
-	mkfifo mounted
-	command kist "$@" >mounted 2>mount.log &
-	trap "kill $!" EXIT
-	read line <mounted
+	case "$*" in
+	mount*) ;;
+	*serve) set -- "$@" --listen 127.0.0.1:0 ;;
+	*) command kist "$@"; return ;;
+	esac
+	rm -f begun
+	mkfifo begun
+	command kist "$@" >begun 2>begun.log &
+	running="$running $!"
+	trap "kill $running" EXIT
+	read line <begun
 }`, "https://data.example.org", server.URL, "/srv/www", www, "/mnt/data", mnt)
 	if got, err := os.ReadFile(s.path("copy/measurements.csv")); err != nil || !strings.HasSuffix(string(got), "2,20\n") {
 		t.Errorf("the clone has %q, %v, want the second release", got, err)

@@ -36,6 +36,7 @@ func TestPublishHowto(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(mnt, syscall.MNT_DETACH) })
 	s.write(map[string]string{"measurements.csv": "1,10\n"})
 	server := remotetest.NewNginx(t, www, "")
+
 	// The mount and the server run beside the next commands, until the end.
 	s.page("publish.md", `export KIST_HTTP_CA=`+server.CAFile+`
 running=
@@ -52,6 +53,7 @@ kist() {
 	trap "kill $running" EXIT
 	read line <begun
 }`, "https://data.example.org", server.URL, "/srv/www", www, "/mnt/data", mnt)
+
 	if got, err := os.ReadFile(s.path("copy/measurements.csv")); err != nil || !strings.HasSuffix(string(got), "2,20\n") {
 		t.Errorf("the clone has %q, %v, want the second release", got, err)
 	}

@@ -61,7 +61,6 @@ func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, 
 
 	c := &cleaner{CleanOptions: o, repo: r, idx: idx}
 	c.addAll(found)
-	c.addLeftOut()
 	slices.SortFunc(c.list, func(a, b Cleaned) int { return strings.Compare(a.Path, b.Path) })
 	if o.DryRun {
 		return c.list, nil
@@ -109,26 +108,6 @@ func (c *cleaner) addAll(found []worktree.Found) {
 			}
 		}
 	}
-}
-
-// addLeftOut adds the folders that are left out of the worktree and have something to remove: an empty one has no place there. If
-// something stays in such a folder, so does the folder.
-func (c *cleaner) addLeftOut() {
-	if !c.Folders {
-		return
-	}
-	seen := map[string]bool{}
-	for _, op := range c.ops {
-		d := index.LeftOutAt(c.idx, op.Path)
-		if d == nil || seen[d.Path()] {
-			continue
-		}
-		seen[d.Path()] = true
-		if !tree.Below(c.repo.At(), d.Path()) && !isMounted(c.repo, d.Path()) {
-			c.ops = append(c.ops, worktree.Op{Path: d.Path()})
-		}
-	}
-	slices.SortStableFunc(c.ops, func(a, b worktree.Op) int { return tree.ComparePaths(a.Path, b.Path) })
 }
 
 // split returns the first result, and all results below it. It takes them off the list.

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -29,7 +30,8 @@ import (
 // browser is a tab of a browser that shows the pages of a site.
 type browser struct {
 	*site
-	ctx context.Context
+	program context.Context // of the first tab, with which the program ends
+	ctx     context.Context // of the tab
 
 	mu       sync.Mutex
 	problems []string // from the console: errors, exceptions, violations of the policy
@@ -48,11 +50,20 @@ func openBrowser(s *site) *browser {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	s.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocated)
-	s.Cleanup(end)
 
-	b := &browser{site: s, ctx: ctx}
-	s.Check(chromedp.Listen(ctx, func(event any) {
+	b := &browser{site: s, program: allocated}
+	b.openTab()
+	b.program = b.ctx
+	return b
+}
+
+// openTab goes on in a new tab.
+func (b *browser) openTab() {
+	b.Helper()
+	ctx, end := chromedp.NewContext(b.program)
+	b.Cleanup(end)
+	b.ctx = ctx
+	b.Check(chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *page.EventJavascriptDialogOpening: // opened by a script of the repository
 			b.problem("dialog: " + e.Message)
@@ -66,7 +77,6 @@ func openBrowser(s *site) *browser {
 			}
 		}
 	}))
-	return b
 }
 
 func (b *browser) problem(text string) {
@@ -78,12 +88,14 @@ func (b *browser) problem(text string) {
 // patience is the time after which an action counts as failed.
 const patience = 3 * time.Minute
 
+// errStuck is the error for a tab that answers no more. A page that is replaced at the wrong moment can cause that: chromedp then waits
+// without a limit.
+var errStuck = errors.New("the tab answers no more")
+
 // do carries out actions.
 func (b *browser) do(doing string, actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
+	if err := b.try(patience, actions...); err != nil {
 		b.Fatalf("%s: %v", doing, err)
 	}
 }
@@ -91,33 +103,70 @@ func (b *browser) do(doing string, actions ...chromedp.Action[chromedp.Void]) {
 // open loads a page.
 func (b *browser) open(path string) {
 	b.Helper()
-	b.do(path, chromedp.Navigate(b.url+path), chromedp.WaitReady("#main"))
+	b.retry(path, func() error { return b.try(patience, chromedp.Navigate(b.url+path), chromedp.WaitReady("#main")) })
 }
 
 // browse loads a page and follows links: of each pair, it clicks on the first element until the second is visible. A browser
 // may lose a click on a page that still moves, so browse clicks again after a while.
 func (b *browser) browse(path string, pairs ...string) {
 	b.Helper()
-	b.do(path, chromedp.Navigate(b.url+path))
-	for pair := range slices.Chunk(pairs, 2) {
-		visible := chromedp.WaitVisible(pair[1])
-		err := b.try(patience/9, chromedp.Click(pair[0]), visible)
-		for n := 0; err != nil && n < 4; n++ {
-			if err = b.try(patience/9, visible); err != nil {
-				err = b.try(patience/9, chromedp.Click(pair[0]), visible)
+	b.retry(path, func() error {
+		err := b.try(patience, chromedp.Navigate(b.url+path))
+		for pair := range slices.Chunk(pairs, 2) {
+			if err == nil {
+				err = b.follow(pair[0], pair[1])
 			}
 		}
-		if err != nil {
-			b.Fatalf("%s: click on %s, and wait for %s: %v", path, pair[0], pair[1], err)
+		return err
+	})
+}
+
+// follow clicks on one element until another is visible.
+func (b *browser) follow(click, want string) error {
+	visible := chromedp.WaitVisible(want)
+	err := b.try(patience/9, chromedp.Click(click), visible)
+	for n := 0; err != nil && !errors.Is(err, errStuck) && n < 4; n++ {
+		if err = b.try(patience/9, visible); err != nil && !errors.Is(err, errStuck) {
+			err = b.try(patience/9, chromedp.Click(click), visible)
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("click on %s, and wait for %s: %w", click, want, err)
+	}
+	return nil
+}
+
+// retry does something that begins with the load of a page. It begins again in a new tab if the tab answers no more.
+func (b *browser) retry(doing string, do func() error) {
+	b.Helper()
+	err := do()
+	for n := 0; errors.Is(err, errStuck) && n < 2; n++ {
+		b.Logf("%s: %v", doing, err)
+		b.openTab()
+		err = do()
+	}
+	if err != nil {
+		b.Fatalf("%s: %v", doing, err)
 	}
 }
 
-// try carries out actions within a time.
+// try carries out actions within a time. The error is errStuck if they do not end then.
 func (b *browser) try(within time.Duration, actions ...chromedp.Action[chromedp.Void]) error {
 	ctx, cancel := context.WithTimeout(b.ctx, within)
 	defer cancel()
-	return chromedp.Do(ctx, actions...)
+	done := make(chan error, 1)
+	go func() { done <- chromedp.Do(ctx, actions...) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience / 9):
+		return errStuck
+	}
 }
 
 // wait waits until an expression is true in the current page, or in the page that replaces it.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -26,9 +27,9 @@ func movedOps(f *fixture, a string) []Op {
 func TestApplySources(t *testing.T) {
 	a := random(1, 100_000)
 	each(t, func(t *testing.T, f *fixture) {
-		looked := 0
+		var looked atomic.Int64
 		store := reads{f.store, func() {
-			looked++
+			looked.Add(1)
 			if _, err := f.w.Lstat("old/a"); err != nil {
 				t.Errorf("the source: %v", err)
 			}
@@ -37,7 +38,7 @@ func TestApplySources(t *testing.T) {
 			}
 		}}
 		_, err := f.w.Apply(ctx, store, movedOps(f, a), ApplyOptions{Sources: map[string][]string{"old/a": {"new/a", "new/b", "none"}, "none": {"new/a"}}})
-		if f.check(err); looked == 0 {
+		if f.check(err); looked.Load() == 0 {
 			t.Error("Apply read nothing")
 		}
 		if _, err := f.w.Lstat("old"); !errors.Is(err, fs.ErrNotExist) {

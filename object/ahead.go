@@ -27,14 +27,14 @@ func Ahead[T any](ctx context.Context, r Reader, seq iter.Seq2[T, error], conten
 	a := &aheadReader[T]{r: r, seq: seq, contents: contents}
 	return func(yield func(T, error) bool) {
 		if p, ok := below[Payer](r); ok {
-			if err := p.Agree(ctx, a.chunks(ctx)); err != nil {
+			if err := p.Agree(ctx, a.eachChunk(ctx)); err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
 		}
-		for w, err := range a.windows(ctx) {
-			w.bring(ctx, r)
+		for w, err := range a.eachWindow(ctx) {
+			w.bringContent(ctx, r)
 			for _, value := range w.values {
 				if !yield(value, nil) {
 					return
@@ -77,8 +77,8 @@ type aheadWindow[T any] struct {
 	files  []Entry
 }
 
-// windows yields windows with up to [MaxPrefetch] bytes of content. An error comes with the last one.
-func (a *aheadReader[T]) windows(ctx context.Context) iter.Seq2[aheadWindow[T], error] {
+// eachWindow yields windows with up to [MaxPrefetch] bytes of content. An error comes with the last one.
+func (a *aheadReader[T]) eachWindow(ctx context.Context) iter.Seq2[aheadWindow[T], error] {
 	return func(yield func(aheadWindow[T], error) bool) {
 		var w aheadWindow[T]
 		size, most := uint64(0), firstWindow
@@ -110,8 +110,8 @@ func (a *aheadReader[T]) windows(ctx context.Context) iter.Seq2[aheadWindow[T], 
 	}
 }
 
-// bring brings the content of the window near.
-func (w *aheadWindow[T]) bring(ctx context.Context, r Reader) {
+// bringContent brings the content of the window near.
+func (w *aheadWindow[T]) bringContent(ctx context.Context, r Reader) {
 	w.bringLists(ctx, r)
 	batch := NewFileBatch(r)
 	for i := range w.files {
@@ -131,10 +131,10 @@ func (w *aheadWindow[T]) bringLists(ctx context.Context, r Reader) {
 	BringLists(ctx, r, lists)
 }
 
-// chunks yields the chunks of all files.
-func (a *aheadReader[T]) chunks(ctx context.Context) iter.Seq2[ChunkRef, error] {
+// eachChunk yields the chunks of all files.
+func (a *aheadReader[T]) eachChunk(ctx context.Context) iter.Seq2[ChunkRef, error] {
 	return func(yield func(ChunkRef, error) bool) {
-		for w, err := range a.windows(ctx) {
+		for w, err := range a.eachWindow(ctx) {
 			w.bringLists(ctx, a.r)
 			for i := range w.files {
 				for c, cerr := range Chunks(ctx, a.r, w.files[i].Content, w.files[i].Size, 0) {

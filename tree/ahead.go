@@ -20,7 +20,7 @@ func Bring(ctx context.Context, r object.Reader, lists bool, roots ...object.ID)
 	if !object.HasFarNodes(r) {
 		return nil
 	}
-	return (&levels{r: r, lists: lists}).bring(ctx, []*treePair{newTreePair(roots, nil)})
+	return (&levels{r: r, lists: lists}).bringLevels(ctx, []*treePair{newTreePair(roots, nil)})
 }
 
 // bringDifference brings near the trees in which two directories differ, except those of
@@ -83,7 +83,7 @@ func (l *levels) bringPairs(ctx context.Context, pairs [][2]object.ID) error {
 			list = append(list, newTreePair(pair[:1], pair[1:]))
 		}
 	}
-	return l.bring(ctx, list)
+	return l.bringLevels(ctx, list)
 }
 
 // treePair is a comparison of nodes, level by level.
@@ -96,8 +96,8 @@ func newTreePair(left, right []object.ID) *treePair {
 	return &treePair{treeKeys(left), treeKeys(right), map[object.Key]bool{}}
 }
 
-// next leaves out the nodes that both sides have, or that were there before. It returns the others.
-func (p *treePair) next() []object.Key {
+// takeUnseen leaves out the nodes that both sides have, or that were there before. It returns the others.
+func (p *treePair) takeUnseen() []object.Key {
 	p.left, p.right = unseen(p.seen, p.left, p.right), unseen(p.seen, p.right, p.left)
 	both := slices.Concat(p.left, p.right)
 	for _, key := range both {
@@ -205,13 +205,13 @@ type levels struct {
 	dirs  map[object.Key]string  // with whole: the path of a directory that has the node, other than the roots
 }
 
-// bring brings near the nodes that are below only one side of a pair, level by level.
-func (l *levels) bring(ctx context.Context, pairs []*treePair) error {
+// bringLevels brings near the nodes that are below only one side of a pair, level by level.
+func (l *levels) bringLevels(ctx context.Context, pairs []*treePair) error {
 	l.dirs = map[object.Key]string{}
 	for len(pairs) > 0 {
 		var level []object.Key
 		for _, p := range pairs {
-			level = append(level, p.next()...)
+			level = append(level, p.takeUnseen()...)
 		}
 		links, err := l.linksOf(ctx, unseen(nil, level, nil))
 		if err != nil {

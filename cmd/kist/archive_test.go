@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,12 @@ func TestThaw(t *testing.T) {
 	again.kist("fetch", "--full", "--thaw") // the copies can still be read
 	again.kist("checkout", "main")
 	again.verify()
+	r := s.in("r")
+	r.kist("remote", "add", "--no-check", "other", fake.URL("q")+"&class=GLACIER")
+	r.kist("remote", "copy", "origin", "other")
+	if !slices.ContainsFunc(fake.Keys("q/packs/"), func(key string) bool { return fake.Class(key) == "GLACIER" }) {
+		t.Error("a copy has no pack in the class of its remote")
+	}
 
 	fake.PassTime(15 * 24 * time.Hour)
 	s.kist("clone", "--lazy", "-n", url, "late")

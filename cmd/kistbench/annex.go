@@ -52,12 +52,12 @@ var annexAllow = []string{"config", "annex.security.allowed-ip-addresses", "all"
 // annexJobs is the number of simultaneous transfers.
 const annexJobs = "-J8"
 
-// of returns a command of git-annex in a folder.
-func (a annexRepository) of(dir string, args ...string) command {
+// annexCommand returns a command of git-annex in a folder.
+func (a annexRepository) annexCommand(dir string, args ...string) command {
 	return command{dir: dir, args: append([]string{a.annex}, args...)}
 }
 
-func (a annexRepository) save(ctx context.Context, message string) (Sample, error) {
+func (a annexRepository) saveAll(ctx context.Context, message string) (Sample, error) {
 	host, port, err := net.SplitHostPort(a.remote.host)
 	if err != nil {
 		return Sample{}, err
@@ -67,11 +67,11 @@ func (a annexRepository) save(ctx context.Context, message string) (Sample, erro
 		protocol = "https"
 	}
 	return a.inside(func() (Sample, error) {
-		return a.run(ctx, a.of(a.data, "init", "-q", "bench"), a.command(annexAllow...),
-			a.of(a.data, "initremote", "-q", "s3", "type=S3", "encryption=none", "host="+host, "port="+port, "protocol="+protocol,
+		return a.run(ctx, a.annexCommand(a.data, "init", "-q", "bench"), a.command(annexAllow...),
+			a.annexCommand(a.data, "initremote", "-q", "s3", "type=S3", "encryption=none", "host="+host, "port="+port, "protocol="+protocol,
 				"requeststyle=path", "signature=v2", "bucket="+a.remote.bucket, "fileprefix="+a.remote.name+"/"),
-			a.of(a.data, "add", "-q", annexJobs, "."), a.command("commit", "-q", "-m", message),
-			a.of(a.data, "copy", "-q", annexJobs, "--to", "s3"))
+			a.annexCommand(a.data, "add", "-q", annexJobs, "."), a.command("commit", "-q", "-m", message),
+			a.annexCommand(a.data, "copy", "-q", annexJobs, "--to", "s3"))
 	})
 }
 
@@ -86,11 +86,11 @@ func (a annexRepository) openParts(ctx context.Context, dir string, late time.Du
 		return parts{}, Sample{}, err
 	}
 	run := func(ctx context.Context, commands ...command) (Sample, error) {
-		return server.counted(func() (Sample, error) { return a.run(ctx, commands...) })
+		return server.countTransfers(func() (Sample, error) { return a.run(ctx, commands...) })
 	}
-	s, err := run(ctx, command{dir: dir, args: []string{a.program, "clone", "-q", server.url(), "."}}, a.of(dir, "init", "-q", "clone"), command{dir: dir, args: append([]string{a.program}, annexAllow...)}, a.of(dir, "enableremote", "-q", "s3"))
+	s, err := run(ctx, command{dir: dir, args: []string{a.program, "clone", "-q", server.url(), "."}}, a.annexCommand(dir, "init", "-q", "clone"), command{dir: dir, args: append([]string{a.program}, annexAllow...)}, a.annexCommand(dir, "enableremote", "-q", "s3"))
 	read := func(ctx context.Context, path string) (Sample, error) {
-		return run(ctx, command{dir: dir, args: []string{a.program, "checkout", "-q", "--", path}}, a.of(dir, "get", "-q", annexJobs, "--", path))
+		return run(ctx, command{dir: dir, args: []string{a.program, "checkout", "-q", "--", path}}, a.annexCommand(dir, "get", "-q", annexJobs, "--", path))
 	}
 	return parts{read, server.close}, s, err
 }

@@ -89,10 +89,10 @@ func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte
 // mountTime is the longest time until a mount is ready.
 const mountTime = time.Minute
 
-// mounted calls work while a command has a repository mounted at a folder. Version is the folder
+// withMount calls work while a command has a repository mounted at a folder. Version is the folder
 // of the last version.
-func (r *runner) mounted(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (Sample, error) {
-	unmount, err := r.mount(ctx, c, at, version)
+func (r *runner) withMount(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (Sample, error) {
+	unmount, err := r.mountVersion(ctx, c, at, version)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -100,8 +100,8 @@ func (r *runner) mounted(ctx context.Context, c command, at, version string, wor
 	return s, errors.Join(err, unmount())
 }
 
-// mount starts a command that mounts a repository at a folder, and waits until the folder of the last version is there.
-func (r *runner) mount(ctx context.Context, c command, at, version string) (unmount func() error, err error) {
+// mountVersion starts a command that mounts a repository at a folder, and waits until the folder of the last version is there.
+func (r *runner) mountVersion(ctx context.Context, c command, at, version string) (unmount func() error, err error) {
 	var stderr tail
 	cmd := r.prepare(ctx, c)
 	cmd.Stderr = &stderr
@@ -135,10 +135,10 @@ func (r *runner) mount(ctx context.Context, c command, at, version string) (unmo
 
 func (k kistRepository) mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error) {
 	return k.inside(func() (Sample, error) {
-		return k.runner.mounted(ctx, k.command("mount", at), at, filepath.Join(at, "latest"), work)
+		return k.runner.withMount(ctx, k.command("mount", at), at, filepath.Join(at, "latest"), work)
 	})
 }
 
 func (r resticRepository) mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error) {
-	return r.runner.mounted(ctx, r.command("cache", "mount", at), at, filepath.Join(at, "snapshots", "latest"), work)
+	return r.runner.withMount(ctx, r.command("cache", "mount", at), at, filepath.Join(at, "snapshots", "latest"), work)
 }

@@ -111,7 +111,7 @@ func (r resticRepository) openParts(ctx context.Context, dir string, _ time.Dura
 		return parts{}, Sample{}, err
 	}
 	version, began := filepath.Join(at, "snapshots", "latest"), time.Now()
-	unmount, err := r.mount(ctx, r.command("cache-of-parts", "mount", at), at, version)
+	unmount, err := r.mountVersion(ctx, r.command("cache-of-parts", "mount", at), at, version)
 	read := func(ctx context.Context, path string) (Sample, error) {
 		return r.run(ctx, command{args: []string{"cp", "-R", filepath.Join(version, path), filepath.Join(dir, path)}})
 	}
@@ -170,7 +170,7 @@ func (g gitRepository) openParts(ctx context.Context, dir string, late time.Dura
 	}
 	git := func(args ...string) command { return command{dir: dir, args: append([]string{g.program}, args...)} }
 	run := func(ctx context.Context, commands ...command) (Sample, error) {
-		return server.counted(func() (Sample, error) { return g.run(ctx, commands...) })
+		return server.countTransfers(func() (Sample, error) { return g.run(ctx, commands...) })
 	}
 	s, err := run(ctx, git("clone", "-q", "--filter=blob:none", "--sparse", server.url(), "."))
 	read := func(ctx context.Context, path string) (Sample, error) {

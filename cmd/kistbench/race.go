@@ -301,7 +301,7 @@ func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sa
 	if e.server == nil || e.server.relay == nil {
 		return do(c)
 	}
-	return e.server.relay.counted(func() (Sample, error) { return do(c) })
+	return e.server.relay.countTransfers(func() (Sample, error) { return do(c) })
 }
 
 // stored returns the size of the repository in bytes.

@@ -101,8 +101,8 @@ func (r *relay) carried() traffic {
 	return traffic{r.sent.Load(), r.received.Load(), r.requests.Load()}
 }
 
-// counted adds the traffic of some work to its sample.
-func (r *relay) counted(work func() (Sample, error)) (Sample, error) {
+// countTransfers adds the traffic of some work to its sample.
+func (r *relay) countTransfers(work func() (Sample, error)) (Sample, error) {
 	before := r.carried()
 	s, err := work()
 	more := r.carried().minus(before)

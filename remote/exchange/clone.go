@@ -72,7 +72,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 		o.Name = registry.DefaultRemote
 	}
 	m := registry.Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter, RequireSigned: kist.RequiresSigned(opt.User, nil, o.Name)}
-	cone, err := o.cone()
+	cone, err := o.parseCone()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,8 +135,8 @@ func (e *FolderError) Error() string {
 	return fmt.Sprintf("the commit has no folder %q", e.Path)
 }
 
-// cone returns the cone of the folders, or nil for all.
-func (o *CloneOptions) cone() (*tree.Cone, error) {
+// parseCone returns the cone of the folders, or nil for all.
+func (o *CloneOptions) parseCone() (*tree.Cone, error) {
 	if o.Folders == nil {
 		return nil, nil
 	}
@@ -147,7 +147,7 @@ func (o *CloneOptions) cone() (*tree.Cone, error) {
 // [*FolderError], and nothing is changed, if the commit of rev has no such folder. An empty rev
 // stands for no commit. It reads only the trees above the folders.
 func (o *CloneOptions) chooseFolders(ctx context.Context, r *kist.Repository, rev string) error {
-	cone, err := o.cone()
+	cone, err := o.parseCone()
 	if err != nil || cone.Equal(r.Config().Cone()) {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -39,10 +38,7 @@ func dropAndCollect(t *testing.T, b remote.Backend) {
 	t.Helper()
 	other := kisttest.New(t).WithRemote(b)
 	_, _ = exchange.Push(t.Context(), other, exchange.PushOptions{Remote: "origin", Refs: []registry.PushRef{{Name: "refs/heads/main"}}}) // it may be deleted
-	for range 2 {
-		_, err := gc.CollectRemote(t.Context(), other, "origin", gc.DefaultKeepAge, collect.Options{})
-		kisttest.Check(t, err)
-	}
+	collectRemote(t, other)
 }
 
 // TestEvictBesideCollector deletes the branch and collects all garbage of the remote between two requests of an eviction. The content

@@ -3,7 +3,9 @@ package exchange_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,20 +28,23 @@ import (
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
-// keepRefs returns the keep refs of origin.
-func keepRefs(t *testing.T, r *kist.Repository) (names []string) {
+// keepTips returns the keep refs of origin.
+func keepTips(t *testing.T, r *kist.Repository) map[string]object.Key {
 	t.Helper()
 	opened, err := registry.OpenNamed(t.Context(), r, "origin")
 	kisttest.Check(t, err)
 	defer opened.Close()
 	head, err := opened.Head(t.Context())
 	kisttest.Check(t, err)
-	for name := range head.Refs {
-		if strings.HasPrefix(name, refs.Keep) {
-			names = append(names, name)
-		}
-	}
-	return names
+	tips := maps.Clone(head.Refs)
+	maps.DeleteFunc(tips, func(name string, _ object.Key) bool { return !strings.HasPrefix(name, refs.Keep) })
+	return tips
+}
+
+// keepRefs returns the names of the keep refs of origin.
+func keepRefs(t *testing.T, r *kist.Repository) []string {
+	t.Helper()
+	return slices.Collect(maps.Keys(keepTips(t, r)))
 }
 
 // deleteOnRemote deletes a ref of origin, as another clone would.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist"
@@ -297,19 +296,6 @@ func TestLazyBudget(t *testing.T) {
 		}
 		wantVerified(t, r)
 	}
-}
-
-// keepTips returns the keep refs of the remote.
-func keepTips(t *testing.T, r *kist.Repository) map[string]object.Key {
-	t.Helper()
-	opened, err := registry.OpenNamed(t.Context(), r, "origin")
-	kisttest.Check(t, err)
-	defer opened.Close()
-	head, err := opened.Head(t.Context())
-	kisttest.Check(t, err)
-	tips := maps.Clone(head.Refs)
-	maps.DeleteFunc(tips, func(name string, _ object.Key) bool { return !strings.HasPrefix(name, "refs/keep/") })
-	return tips
 }
 
 // A fetch whose keep ref does not follow, because it is killed or the remote fails, is repaired by the next one, though that fetches nothing.

@@ -53,16 +53,16 @@ type frozenRemote struct {
 // archive. If another remote has an object at hand, its pack in an archive is not needed.
 func FindFrozen(ctx context.Context, r *kist.Repository, top []object.Key) (*Frozen, error) {
 	f := &Frozen{repo: r, Classes: map[string]time.Duration{}}
-	err := f.open(ctx)
+	err := f.openRemotes(ctx)
 	if err == nil {
-		err = f.find(ctx, top)
+		err = f.findPacks(ctx, top)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	for _, at := range f.remotes {
-		f.count(at)
+		f.countPacks(at)
 	}
 	return f, nil
 }
@@ -75,8 +75,8 @@ func (f *Frozen) Close() {
 	f.remotes = nil
 }
 
-// open opens the remotes that answer. The error is that of one that does not, if none does.
-func (f *Frozen) open(ctx context.Context) (failed error) {
+// openRemotes opens the remotes that answer. The error is that of one that does not, if none does.
+func (f *Frozen) openRemotes(ctx context.Context) (failed error) {
 	for _, m := range registry.All(f.repo) {
 		opened, err := registry.OpenNamed(ctx, f.repo, m.Name)
 		var reader *transfer.Reader
@@ -100,8 +100,8 @@ func (f *Frozen) open(ctx context.Context) (failed error) {
 	return failed
 }
 
-// find looks for the chunks below top that are not here.
-func (f *Frozen) find(ctx context.Context, top []object.Key) error {
+// findPacks looks for the chunks below top that are not here.
+func (f *Frozen) findPacks(ctx context.Context, top []object.Key) error {
 	records, err := f.repo.RecordView()
 	if err != nil {
 		return err
@@ -111,12 +111,12 @@ func (f *Frozen) find(ctx context.Context, top []object.Key) error {
 			return err
 		}
 	}
-	b := &bringer{r: f.repo, records: records, seen: map[object.Key]bool{}, take: f.locate}
+	b := &bringer{r: f.repo, records: records, seen: map[object.Key]bool{}, take: f.locateChunks}
 	return b.bring(ctx, object.Key{}, top)
 }
 
-// locate finds the packs of chunks that are not here, and asks for their states.
-func (f *Frozen) locate(ctx context.Context, chunks []object.Key) error {
+// locateChunks finds the packs of chunks that are not here, and asks for their states.
+func (f *Frozen) locateChunks(ctx context.Context, chunks []object.Key) error {
 	var open []object.Key
 	for _, key := range chunks {
 		if volume.IsAbsent(f.repo.Objects(), key) {
@@ -134,7 +134,7 @@ func (f *Frozen) locate(ctx context.Context, chunks []object.Key) error {
 		}
 		found, err := at.FindPacks(ctx, open)
 		if err == nil {
-			err = at.ask(ctx, found)
+			err = at.askStates(ctx, found)
 		}
 		if err != nil {
 			return err
@@ -159,8 +159,8 @@ func (f *Frozen) locate(ctx context.Context, chunks []object.Key) error {
 	return nil
 }
 
-// ask asks for the states of packs that are not known.
-func (at *frozenRemote) ask(ctx context.Context, found map[object.Key]pack.Info) error {
+// askStates asks for the states of packs that are not known.
+func (at *frozenRemote) askStates(ctx context.Context, found map[object.Key]pack.Info) error {
 	var packs []pack.Info
 	for _, info := range found {
 		if _, known := at.states[info.Name]; !known {
@@ -175,8 +175,8 @@ func (at *frozenRemote) ask(ctx context.Context, found map[object.Key]pack.Info)
 	return err
 }
 
-// count counts the archived packs of a remote.
-func (f *Frozen) count(at *frozenRemote) {
+// countPacks counts the archived packs of a remote.
+func (f *Frozen) countPacks(at *frozenRemote) {
 	for name, info := range at.needed {
 		switch state := at.states[name]; {
 		case !state.Archived:

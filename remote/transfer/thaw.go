@@ -80,6 +80,12 @@ func explainArchived(r *Remote, name pack.Name, err error) error {
 	return err
 }
 
+// HasArchive reports whether packs of a remote may lie in an archive.
+func HasArchive(r *Reader) bool {
+	_, ok := remote.As[remote.Archiver](r.remote.b)
+	return ok
+}
+
 // FindPacks returns the pack of each of keys that the remote has at the known head.
 func (r *Reader) FindPacks(ctx context.Context, keys []object.Key) (map[object.Key]pack.Info, error) {
 	r.mu.RLock()

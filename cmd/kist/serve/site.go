@@ -159,7 +159,7 @@ func StatusOf(err error) (code int, text string) {
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, err.Error()
 	case errors.Is(err, remote.ErrArchived):
-		return http.StatusConflict, "the content lies in an archive, and cannot be read before a thaw"
+		return http.StatusConflict, ArchivedText
 	case object.IsAway(err):
 		return http.StatusServiceUnavailable, AwayText(err)
 	case errors.As(err, &path) && !object.IsUnreadable(err):
@@ -171,6 +171,9 @@ func StatusOf(err error) (code int, text string) {
 	}
 	return http.StatusInternalServerError, "internal error"
 }
+
+// ArchivedText has the words for content that lies in an archive of a remote.
+const ArchivedText = "the content lies in an archive, and cannot be read before a thaw"
 
 // AwayText returns the words for content that is away and cannot be fetched because of err.
 func AwayText(err error) string {

@@ -248,7 +248,7 @@ func (w Work) String() string {
 }
 
 func (c *Comparison) showJSON(ctx context.Context, changes []compare.Change) error {
-	for change, err := range c.near(ctx, changes) {
+	for change, err := range c.nearForJSON(ctx, changes) {
 		if err != nil {
 			return err
 		}

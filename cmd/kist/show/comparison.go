@@ -74,8 +74,8 @@ func (f *ChangeForm) readsContent(json bool) bool {
 	return f.Patch || counts || json && !f.nameOnly && !f.nameStatus || f.Filter.axe != nil || f.textOptions().Space != tree.ExactSpace || f.textOptions().Blank
 }
 
-// near is [compare.Comparison.Near] for JSON, which needs no content for some options.
-func (c *Comparison) near(ctx context.Context, changes []compare.Change) iter.Seq2[compare.Change, error] {
+// nearForJSON is [compare.Comparison.Near] for JSON, which needs no content for some options.
+func (c *Comparison) nearForJSON(ctx context.Context, changes []compare.Change) iter.Seq2[compare.Change, error] {
 	if c.Form.readsContent(true) {
 		return c.Near(ctx, changes)
 	}

@@ -116,7 +116,7 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 		out.Since = cmp.Old.Commit
 	}
 	out.Lines = newHunksJSON(c.Lines)
-	for change, err := range cmp.near(ctx, changes) {
+	for change, err := range cmp.nearForJSON(ctx, changes) {
 		if err != nil {
 			return err
 		}

@@ -47,10 +47,10 @@ func (e *evictedReader) HasBudget() bool {
 }
 
 // Agree implements [volume.Budgeter].
-func (e *evictedReader) Agree(bytes int64) error { return e.budget.agree(bytes) }
+func (e *evictedReader) Agree(bytes int64) error { return e.budget.agreeTo(bytes) }
 
-// agree returns an error if so many bytes more are beyond the budget.
-func (b *budget) agree(bytes int64) error {
+// agreeTo returns an error if so many bytes more are beyond the budget.
+func (b *budget) agreeTo(bytes int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.free || b.spent+bytes <= b.limit {
@@ -70,8 +70,8 @@ func (b *budget) askOnce(need *object.BudgetError) error {
 	return need
 }
 
-// check returns an error if the budget is spent.
-func (b *budget) check() error {
+// checkSpent returns an error if the budget is spent.
+func (b *budget) checkSpent() error {
 	if b == nil {
 		return nil
 	}

@@ -136,7 +136,7 @@ func (e *evictedReader) checkFetch() error {
 	if e.refuses {
 		return &object.AwayError{Err: object.ErrNoFetch}
 	}
-	return e.budget.check()
+	return e.budget.checkSpent()
 }
 
 // GetAll implements [object.BatchReader].
@@ -149,7 +149,7 @@ func (e *evictedReader) GetAll(ctx context.Context, keys []object.Key, take func
 	got := map[object.Key]bool{}
 	for _, head := range heads {
 		err := head.GetAll(ctx, keys, func(key object.Key, data []byte) error {
-			if err := e.budget.check(); err != nil {
+			if err := e.budget.checkSpent(); err != nil {
 				return err
 			}
 			e.budget.spend(key, data)
@@ -202,6 +202,9 @@ func (e *evictedReader) FindUnkept(ctx context.Context, keys []object.Key) (gone
 // CheckReadable returns an error if one of keys lies in an archive on all remotes that have it. It matches [remote.ErrArchived].
 func (e *evictedReader) CheckReadable(ctx context.Context, keys []object.Key) error {
 	heads, _ := e.askedHeads(ctx)
+	if !slices.ContainsFunc(heads, func(h knownHead) bool { return transfer.HasArchive(h.Reader) }) {
+		return nil
+	}
 	var archived error
 	for _, head := range heads {
 		left, why, err := head.FindUnreadable(ctx, keys)

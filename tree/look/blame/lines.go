@@ -158,7 +158,7 @@ func (h *lineage) readLines(ctx context.Context, n *node) error {
 		return nil
 	}
 	n.read = true
-	if err := h.near.bring(n); err != nil {
+	if err := h.near.bringVersion(n); err != nil {
 		return &tree.PathError{Path: n.Path, Err: err}
 	}
 	e, v, err := h.entryOf(ctx, n)

@@ -19,7 +19,7 @@ type nearVersions struct {
 func newNearVersions(ctx context.Context, h *lineage) *nearVersions {
 	v := &nearVersions{stop: func() {}, done: map[FileInCommit]bool{}}
 	if object.HasFar(h.r.Contents()) {
-		v.next, v.stop = iter.Pull2(object.Ahead(ctx, h.r.Contents(), h.versions(ctx), func(n *node) ([]object.Entry, error) {
+		v.next, v.stop = iter.Pull2(object.Ahead(ctx, h.r.Contents(), h.eachVersion(ctx), func(n *node) ([]object.Entry, error) {
 			e, _, err := h.entryOf(ctx, n)
 			if err != nil || e.Size > tree.MaxText || n.Commit.IsZero() {
 				return nil, nil // a read finds the error
@@ -30,8 +30,8 @@ func newNearVersions(ctx context.Context, h *lineage) *nearVersions {
 	return v
 }
 
-// versions yields all versions to which a blame may come.
-func (h *lineage) versions(ctx context.Context) iter.Seq2[*node, error] {
+// eachVersion yields all versions to which a blame may come.
+func (h *lineage) eachVersion(ctx context.Context) iter.Seq2[*node, error] {
 	return func(yield func(*node, error) bool) {
 		all := newHistory(h.r, h.file, h.opt)
 		all.startNode()
@@ -44,8 +44,8 @@ func (h *lineage) versions(ctx context.Context) iter.Seq2[*node, error] {
 	}
 }
 
-// bring brings the content of a version near.
-func (v *nearVersions) bring(n *node) error {
+// bringVersion brings the content of a version near.
+func (v *nearVersions) bringVersion(n *node) error {
 	for v.next != nil && !v.done[n.FileInCommit] {
 		at, err, more := v.next()
 		if err != nil || !more {

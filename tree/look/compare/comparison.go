@@ -196,15 +196,15 @@ func (c *Comparison) Near(ctx context.Context, changes []Change) iter.Seq2[Chang
 	})
 	return func(yield func(Change, error) bool) {
 		for change, err := range near {
-			if !yield(change, object.NotePlaces(err, func() []object.Place { return c.places(changes) })) {
+			if !yield(change, object.NotePlaces(err, func() []object.Place { return c.findPlaces(changes) })) {
 				return
 			}
 		}
 	}
 }
 
-// places returns a folder, or a file, of each commit that has the content of changes.
-func (c *Comparison) places(changes []Change) (places []object.Place) {
+// findPlaces returns a folder, or a file, of each commit that has the content of changes.
+func (c *Comparison) findPlaces(changes []Change) (places []object.Place) {
 	var old, new []string
 	for _, change := range changes {
 		if change.Old != nil {

@@ -132,7 +132,7 @@ func (q *Query) In(ctx context.Context, at SearchStart) iter.Seq2[File, error] {
 	list := func(yield func(File, error) bool) {
 		defer q.saveSums(ctx)
 		var f File // one for all: it escapes
-		for file, err := range q.near(ctx, at.Objects, q.filesAt(ctx, at)) {
+		for file, err := range q.bringNear(ctx, at.Objects, q.filesAt(ctx, at)) {
 			f = file
 			ok := err == nil
 			if ok {
@@ -146,8 +146,8 @@ func (q *Query) In(ctx context.Context, at SearchStart) iter.Seq2[File, error] {
 	return q.sortSimilar(list)
 }
 
-// near yields files, and brings the content near that the tests read.
-func (q *Query) near(ctx context.Context, r object.Reader, files iter.Seq2[File, error]) iter.Seq2[File, error] {
+// bringNear yields files, and brings the content near that the tests read.
+func (q *Query) bringNear(ctx context.Context, r object.Reader, files iter.Seq2[File, error]) iter.Seq2[File, error] {
 	if q.test.reads == nil || q.opt.Show != nil {
 		return files
 	}

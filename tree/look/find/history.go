@@ -58,7 +58,7 @@ func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
 		}
 	}
 	var f File // one for all: it escapes
-	for version, err := range q.near(ctx, q.at.Objects, versions) {
+	for version, err := range q.bringNear(ctx, q.at.Objects, versions) {
 		f = version
 		key, ok := resultKey{f.Path, f.Entry.Type, f.Entry.Content.ID}, err == nil
 		if ok {

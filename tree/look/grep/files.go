@@ -53,33 +53,37 @@ func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path s
 // InView yields the files of a commit or of the index. Content that is purged or lost counts
 // as empty.
 func InView(ctx context.Context, v compare.Side, selected func(path string) bool) iter.Seq2[*File, error] {
-	var common []string // the folder of the files so far
-	files := openAhead(ctx, v.Objects, func(yield func(storedAt, error) bool) {
+	stored := storedIn(ctx, v, selected)
+	return func(yield func(*File, error) bool) {
+		for f, err := range openAhead(ctx, v.Objects, stored) {
+			err = object.NotePlaces(err, func() []object.Place {
+				var paths []string
+				for f := range stored { // the trees are here by now
+					paths = append(paths, f.Path)
+				}
+				return []object.Place{{Commit: v.Commit, Path: tree.CommonFolder(paths)}}
+			})
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// storedIn yields the selected files of a view.
+func storedIn(ctx context.Context, v compare.Side, selected func(path string) bool) iter.Seq2[storedAt, error] {
+	return func(yield func(storedAt, error) bool) {
 		if v.Tree.IsZero() {
 			return
 		}
 		err := tree.Walk(ctx, v.Objects, v.Tree, func(path string, e object.Entry) error {
-			if e.Type != object.TypeFile || !selected(path) {
-				return nil
-			}
-			common = []string{tree.CommonFolder(append(common, path))}
-			if !yield(storedAt{Found{path, v.Commit}, e}, nil) {
+			if e.Type == object.TypeFile && selected(path) && !yield(storedAt{Found{path, v.Commit}, e}, nil) {
 				return errStop
 			}
 			return nil
 		})
 		if err != nil && err != errStop {
 			yield(storedAt{}, err)
-		}
-	})
-	return func(yield func(*File, error) bool) {
-		for f, err := range files {
-			err = object.NotePlaces(err, func() []object.Place {
-				return []object.Place{{Commit: v.Commit, Path: tree.CommonFolder(common)}}
-			})
-			if !yield(f, err) {
-				return
-			}
 		}
 	}
 }

@@ -403,7 +403,7 @@ func (l *commitSelector) parentSelector(ctx context.Context, exclude []object.ID
 			}
 			return c.Parents, nil
 		}
-		if err := l.near.bring(ctx, l, c.ID, paths); err != nil {
+		if err := l.near.bringTrees(ctx, l, c.ID, paths); err != nil {
 			return nil, err
 		}
 		if len(c.Parents) == 0 {

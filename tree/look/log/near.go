@@ -86,8 +86,8 @@ type nearTrees struct {
 	most int                // of the next window
 }
 
-// bring brings the trees of a commit and of the next ones near, unless it was done before.
-func (n *nearTrees) bring(ctx context.Context, l *commitSelector, from object.ID, paths []string) error {
+// bringTrees brings the trees of a commit and of the next ones near, unless it was done before.
+func (n *nearTrees) bringTrees(ctx context.Context, l *commitSelector, from object.ID, paths []string) error {
 	if n.done[from] || !object.HasFarNodes(l.r.Objects()) {
 		return nil
 	}

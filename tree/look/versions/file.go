@@ -312,8 +312,8 @@ func (d *blockDecoder) fail(text string) {
 	}
 }
 
-// fill reads until data has n bytes, or until the end of the payload.
-func (d *blockDecoder) fill(n uint64) {
+// fillBuffer reads until data has n bytes, or until the end of the payload.
+func (d *blockDecoder) fillBuffer(n uint64) {
 	if uint64(len(d.data)) >= n || d.left == 0 {
 		return
 	}
@@ -334,7 +334,7 @@ func (d *blockDecoder) takeBytes(n uint64) []byte {
 		d.fail("ends too early")
 		return nil
 	}
-	d.fill(n)
+	d.fillBuffer(n)
 	if d.err != nil {
 		return nil
 	}
@@ -350,7 +350,7 @@ func (d *blockDecoder) id() (id object.ID) {
 
 // uvarint returns a number of at most limit.
 func (d *blockDecoder) uvarint(limit uint64) uint64 {
-	d.fill(binary.MaxVarintLen64)
+	d.fillBuffer(binary.MaxVarintLen64)
 	v, n := binary.Uvarint(d.data)
 	if n <= 0 || v > limit {
 		d.fail("bad number")
@@ -361,7 +361,7 @@ func (d *blockDecoder) uvarint(limit uint64) uint64 {
 }
 
 func (d *blockDecoder) varint() int64 {
-	d.fill(binary.MaxVarintLen64)
+	d.fillBuffer(binary.MaxVarintLen64)
 	v, n := binary.Varint(d.data)
 	if n <= 0 {
 		d.fail("bad number")

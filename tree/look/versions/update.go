@@ -84,38 +84,28 @@ func (u *updater) bringTrees(ctx context.Context) error {
 	if !object.HasFarNodes(u.objects) {
 		return nil
 	}
-	var pairs [][2]object.ID
-	treeOf := func(id object.ID) (tree object.ID) {
-		if c, err := object.ReadCommit(ctx, u.commit, id); err == nil { // a read of the commit finds the error
-			tree = c.Tree
-		}
-		return tree
-	}
 	var tips []object.ID
 	for _, tip := range u.tips {
 		tips = append(tips, tip.Commit)
 	}
+	var pairs [][2]object.ID
 	err := graph.Walk(ctx, map[object.ID]bool{}, tips, func(id object.ID) ([]object.ID, error) {
 		if _, known := u.commitNumbers[id]; known || u.isLostCommit(id) {
 			return nil, nil
 		}
 		c, err := object.ReadCommit(ctx, u.commit, id)
 		if err != nil {
-			return nil, nil
+			return nil, nil // a read of the commit finds the error
 		}
 		parents := u.keptParents(c)
-		if _, expired := u.records.Expired(id); !expired && len(parents) == 0 {
+		if _, expired := u.records.Expired(id); expired {
+			return parents, nil
+		}
+		if len(parents) == 0 {
 			pairs = append(pairs, [2]object.ID{{}, c.Tree})
 		}
 		for _, p := range parents {
-			if _, gone := u.records.Expired(p); gone {
-				p = object.ID{}
-			} else {
-				p = treeOf(p)
-			}
-			if _, expired := u.records.Expired(id); !expired {
-				pairs = append(pairs, [2]object.ID{p, c.Tree})
-			}
+			pairs = append(pairs, [2]object.ID{u.treeOf(ctx, p), c.Tree})
 		}
 		return parents, nil
 	})
@@ -124,6 +114,18 @@ func (u *updater) bringTrees(ctx context.Context) error {
 	}
 	slices.Reverse(pairs) // parents first, as they are added
 	return tree.BringDiffs(ctx, u.objects, pairs, nil)
+}
+
+// treeOf returns the tree of a commit. It is zero if the commit has expired or cannot be read.
+func (u *updater) treeOf(ctx context.Context, id object.ID) object.ID {
+	if _, expired := u.records.Expired(id); expired {
+		return object.ID{}
+	}
+	c, err := object.ReadCommit(ctx, u.commit, id)
+	if err != nil {
+		return object.ID{}
+	}
+	return c.Tree
 }
 
 func (u *updater) noteWritten() {
@@ -245,7 +247,7 @@ func (u *updater) addChanges(ctx context.Context, number int32, before []object.
 // addUnmoved adds the changes of a commit with one parent, or none, that removes no path, and so moves no file. It stops at the
 // first removal, and done is false then. It keeps no entries of trees in memory: the first commit may have millions.
 func (u *updater) addUnmoved(ctx context.Context, number int32, parent, root object.ID) (done bool, err error) {
-	for c, err := range u.diff(ctx, parent, root) {
+	for c, err := range u.eachChange(ctx, parent, root) {
 		if err != nil || c.New == nil {
 			return false, err
 		}
@@ -257,8 +259,8 @@ func (u *updater) addUnmoved(ctx context.Context, number int32, parent, root obj
 	return true, nil
 }
 
-// diff yields the changes from a tree to another one. The last one is that of the root itself.
-func (u *updater) diff(ctx context.Context, from, to object.ID) iter.Seq2[tree.Change, error] {
+// eachChange yields the changes from a tree to another one. The last one is that of the root itself.
+func (u *updater) eachChange(ctx context.Context, from, to object.ID) iter.Seq2[tree.Change, error] {
 	return func(yield func(tree.Change, error) bool) {
 		for c, err := range tree.Diff(ctx, u.objects, from, to, tree.DiffOptions{Recursive: true, Recorded: true, Dirs: true}) {
 			if !yield(c, err) || err != nil {
@@ -281,7 +283,7 @@ func (u *updater) diff(ctx context.Context, from, to object.ID) iter.Seq2[tree.C
 func (u *updater) changesOf(ctx context.Context, number int32, before []object.ID, root object.ID) ([]change, error) {
 	diffs := make([][]tree.Change, len(before))
 	for i, parent := range before {
-		for c, err := range u.diff(ctx, parent, root) {
+		for c, err := range u.eachChange(ctx, parent, root) {
 			if err != nil {
 				return nil, err
 			}

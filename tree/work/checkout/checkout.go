@@ -269,7 +269,7 @@ func PlanSwitch(ctx context.Context, r *kist.Repository, idx *index.Index, objec
 		}
 	} else {
 		s := switcher{objects: objects, idx: idx, leftOut: stage.NewLeftOut(idx, r.Config().Cone())}
-		if o.Lost, err = s.compare(ctx, from.Tree, to); err == nil {
+		if o.Lost, err = s.compareTrees(ctx, from.Tree, to); err == nil {
 			err = stage.CheckOps(ctx, r, idx, s.ops, s.obstacles)
 		}
 		ops, o.Whole = s.ops, s.whole
@@ -301,10 +301,10 @@ type switcher struct {
 	replaced  bool             // a folder is replaced
 }
 
-// compare finds the operations and obstacles. It returns the lost folders of the second tree. A
+// compareTrees finds the operations and obstacles. It returns the lost folders of the second tree. A
 // folder whose content the index does not know counts as empty. Of folders that are left out, it
 // reads only those with staged changes.
-func (s *switcher) compare(ctx context.Context, from object.ID, to Tip) ([]compare.LostFolder, error) {
+func (s *switcher) compareTrees(ctx context.Context, from object.ID, to Tip) ([]compare.LostFolder, error) {
 	known := compare.NewKnown(s.objects)
 	known.Hide(s.idx)
 	o := tree.DiffOptions{Recursive: true, Paired: true}
@@ -316,7 +316,7 @@ func (s *switcher) compare(ctx context.Context, from object.ID, to Tip) ([]compa
 			return nil, err
 		}
 		if o.Whole == nil || !o.Whole(c.Path) || !isWhole(c) {
-			err = s.add(ctx, c)
+			err = s.addChange(ctx, c)
 		} else if !s.addWhole(c) { // something in the folder is staged
 			err = s.addBelow(ctx, known, c.Path, from, to.Tree)
 		}
@@ -331,8 +331,8 @@ func (s *switcher) compare(ctx context.Context, from object.ID, to Tip) ([]compa
 	return known.LostIn(ctx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: s.objects})
 }
 
-// add adds the operation for a change of one path.
-func (s *switcher) add(ctx context.Context, c tree.Change) error {
+// addChange adds the operation for a change of one path.
+func (s *switcher) addChange(ctx context.Context, c tree.Change) error {
 	if _, ok := s.idx.Conflict(c.Path); ok {
 		s.obstacles = append(s.obstacles, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
 		return nil
@@ -390,7 +390,7 @@ func (s *switcher) addWhole(c tree.Change) bool {
 func (s *switcher) addBelow(ctx context.Context, r object.Reader, folder string, from, to object.ID) error {
 	for c, err := range tree.Diff(ctx, r, from, to, tree.DiffOptions{Paths: []string{folder}, Recursive: true, Paired: true}) {
 		if err == nil {
-			err = s.add(ctx, c)
+			err = s.addChange(ctx, c)
 		}
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ func Undo(ctx context.Context, r *kist.Repository, s Tips) error {
 		return err
 	}
 	back := switcher{objects: r.Objects(), idx: done}
-	lost, err := back.compare(ctx, s.To.Tree, s.From)
+	lost, err := back.compareTrees(ctx, s.To.Tree, s.From)
 	if err != nil {
 		return err
 	}

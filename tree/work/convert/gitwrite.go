@@ -77,7 +77,7 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 		}
 		list = append(list, c)
 	}
-	for c, err := range g.near(ctx, list) {
+	for c, err := range g.bringNear(ctx, list) {
 		if err == nil {
 			err = g.writeCommit(ctx, c)
 		}
@@ -144,26 +144,17 @@ func (g *gitWriter) writeRef(ctx context.Context, r *kist.Repository, ref refs.R
 	return nil
 }
 
-// near yields commits, the last one first. Before a commit, it brings the trees and the content near that writeCommit reads, together with those of
+// bringNear yields commits, the last one first. Before a commit, it brings the trees and the content near that writeCommit reads, together with those of
 // the next ones.
-func (g *gitWriter) near(ctx context.Context, list []history.Commit) iter.Seq2[history.Commit, error] {
+func (g *gitWriter) bringNear(ctx context.Context, list []history.Commit) iter.Seq2[history.Commit, error] {
 	known, again := map[object.Key]bool{}, object.HasFar(g.objects) // Ahead may iterate twice
 	commits := func(yield func(history.Commit, error) bool) {
 		clear(known)
 		for n := len(list); n > 0; {
 			window := list[max(0, n-commitWindow):n]
 			n -= len(window)
-			pairs := make([][2]object.ID, len(window))
-			for i, c := range slices.Backward(window) {
-				base, err := g.baseOf(ctx, c)
-				if err != nil {
-					yield(c, err)
-					return
-				}
-				pairs[i] = [2]object.ID{base, c.Tree}
-			}
-			if err := tree.BringDiffs(ctx, g.objects, pairs, nil); err != nil {
-				yield(window[0], err)
+			if err := g.bringTrees(ctx, window); err != nil {
+				yield(history.Commit{}, err)
 				return
 			}
 			for i, c := range slices.Backward(window) {
@@ -192,6 +183,22 @@ func (g *gitWriter) near(ctx context.Context, list []history.Commit) iter.Seq2[h
 		}
 		return files, nil
 	})
+}
+
+// bringTrees brings the trees near that writeCommit reads for some commits.
+func (g *gitWriter) bringTrees(ctx context.Context, commits []history.Commit) error {
+	if !object.HasFarNodes(g.objects) {
+		return nil
+	}
+	var pairs [][2]object.ID
+	for _, c := range slices.Backward(commits) {
+		base, err := g.baseOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		pairs = append(pairs, [2]object.ID{base, c.Tree})
+	}
+	return tree.BringDiffs(ctx, g.objects, pairs, nil)
 }
 
 // commitWindow is the number of commits whose trees are brought near together.

@@ -149,7 +149,7 @@ func (o *ApplyOptions) isEmpty() bool {
 func (o *ApplyOptions) takeLeftOut(ctx context.Context, tx *kist.Tx, idx *index.Index, ops []worktree.Op) ([]worktree.Op, []LeftOutFolder, error) {
 	l := NewLeftOut(idx, tx.Repository().Config().Cone())
 	for _, c := range o.Whole {
-		l.replace(c)
+		l.replaceFolder(c)
 	}
 	ops = l.TakeOps(ops)
 	o.Staged = l.TakeChanges(o.Staged)

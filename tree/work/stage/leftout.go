@@ -125,8 +125,8 @@ func (l *LeftOut) IsAt(path string, e *object.Entry) bool {
 	return t.ID == e.Content.ID
 }
 
-// replace takes a change of a folder as a whole, before the changes in it.
-func (l *LeftOut) replace(c tree.Change) {
+// replaceFolder takes a change of a folder as a whole, before the changes in it.
+func (l *LeftOut) replaceFolder(c tree.Change) {
 	f := &leftOutEdits{at: map[string]*object.Entry{}, whole: &tree.Info{}, removed: true}
 	if e := c.New; tree.IsDir(e) {
 		f.entry, f.removed = e, false

@@ -242,7 +242,7 @@ func status(err error) (int, string) {
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
 	case errors.Is(err, remote.ErrArchived):
-		return http.StatusConflict, "the content lies in an archive, and cannot be read before a thaw"
+		return http.StatusConflict, serve.ArchivedText
 	case object.IsAway(err):
 		return http.StatusServiceUnavailable, serve.AwayText(err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -121,7 +121,7 @@ func TestCopiesHowto(t *testing.T) {
 	s.kist("remote", "add", "disk", "../disk")
 	s.kist("push", "-q", "disk", "main")
 	s.page("copies.md", "", "s3://my-bucket/photos", s.path("../cloud"), "s3://other-bucket/photos", s.path("../offsite"),
-		"/media/disk/photos", s.path("../disk"), "add --encrypted", "add --encrypted --no-recovery")
+		"ssh://nas/photos", s.path("../origin"), "/media/disk/photos", s.path("../disk"), "add --encrypted", "add --encrypted --no-recovery")
 
 	for _, copied := range []string{"cloud", "offsite"} {
 		if out := s.kist("remote", "copy", "--check", "origin", copied); !strings.Contains(out, "no difference found") {

@@ -57,7 +57,8 @@ func (a annexRepository) annexCommand(dir string, args ...string) command {
 	return command{dir: dir, args: append([]string{a.annex}, args...)}
 }
 
-func (a annexRepository) saveAll(ctx context.Context, message string) (Sample, error) {
+// save adds the files, commits, and copies the content to S3.
+func (a annexRepository) save(ctx context.Context, message string) (Sample, error) {
 	host, port, err := net.SplitHostPort(a.remote.host)
 	if err != nil {
 		return Sample{}, err

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/mirror"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -151,7 +152,7 @@ func copyFailed(err error) error {
 		return cli.Hintf(err, "somebody else pushed there; --mirror makes it like FROM")
 	case errors.Is(err, exchange.ErrWouldDecrypt):
 		return cli.Hintf(err, "'kist remote add --encrypted NAME URL' makes an encrypted remote; --clear copies all the same")
-	case errors.Is(err, rootlog.ErrEmpty):
+	case errors.Is(err, rootlog.ErrEmpty), errors.Is(err, remote.ErrNoStore):
 		return cli.Hintf(err, "a new place gets a name first: 'kist remote add NAME URL', with --encrypted if it has to be")
 	}
 	return err

@@ -104,7 +104,9 @@ func (e *Env) OpenBackend(ctx context.Context, url string) (remote.Backend, erro
 // RemoteURL returns the URL of a remote, as the configuration has it, from an argument. The
 // path of a folder becomes absolute, and user@host:path a URL. A file of that name takes precedence.
 func (e *Env) RemoteURL(text string) (string, error) {
-	e.Secrets.learnPasswords("url://" + text) // the scheme may be missing
+	if scheme, _, ok := strings.Cut(text, "://"); !ok || strings.Contains(scheme, ":") { // the scheme is missing
+		e.Secrets.learnPasswords("url://" + text)
+	}
 	if url, ok := remote.SSHURL(text); ok && !e.pathExists(text) {
 		return url, nil
 	}

@@ -107,7 +107,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 			return r, result, ctx.Err()
 		}
 	}
-	if records, err := r.Records().Load(); err != nil || purged(records) {
+	if records, err := r.Records().Load(); err != nil || hasPurge(records) {
 		ahead.close() // the checkout leaves out purged contents
 	}
 

@@ -21,7 +21,6 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
-	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // FetchOptions are the options of [Fetch].
@@ -126,11 +125,11 @@ func keepFetched(ctx context.Context, r *kist.Repository, name string) {
 // fetch fetches from a remote that is at head.
 func fetch(ctx context.Context, tx *kist.Tx, opened transfer.Source, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
 	r := tx.Repository()
-	wanted, gone, err := wanted(r, head, o)
+	wanted, gone, err := selectRefs(r, head, o)
 	if err != nil {
 		return nil, err
 	}
-	fetchHead, err := headOf(r, head, o)
+	fetchHead, err := findFetchHead(r, head, o)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +208,7 @@ func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 	}
 
 	var err error
-	if f.have, err = complete(ctx, f.r); err != nil {
+	if f.have, err = listCompleteCommits(ctx, f.r); err != nil {
 		return err
 	}
 
@@ -217,7 +216,7 @@ func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 		Want: want, Have: f.have, Records: records, Accept: f.judge.Waits, Lost: f.lost, RefuseLost: f.judge.accept == "never",
 		Jobs: f.Jobs, Progress: f.Progress, CommitsOnly: f.promise != nil,
 	}
-	if f.ahead != nil && !purged(f.head.Records) {
+	if f.ahead != nil && !hasPurge(f.head.Records) {
 		to.BeginChunks = func(ctx context.Context, chunks, bytes int64) {
 			f.ahead.begin(ctx, f.tx, &FetchResult{Refs: f.wanted, Head: f.head.DefaultBranch, Objects: chunks, Bytes: bytes})
 		}
@@ -333,8 +332,8 @@ func (f *fetching) foresee(ctx context.Context) (err error) {
 	return err
 }
 
-// purged reports whether records contain a purge.
-func purged(records *record.Set) bool {
+// hasPurge reports whether records contain a purge.
+func hasPurge(records *record.Set) bool {
 	for r := range records.All() {
 		if r.Kind == record.Purge {
 			return true
@@ -343,162 +342,9 @@ func purged(records *record.Set) bool {
 	return false
 }
 
-// wanted returns the refs of a remote that are to be fetched, and the
-// remote-tracking branches to be deleted.
-func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, gone []FetchedRef, err error) {
-	m, err := registry.Resolve(r, o.Remote)
-	if err != nil {
-		return nil, nil, err
-	}
-	tracking := refs.Remotes + m.Name + "/"
-	asked, err := askedFor(r, head, m, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	for name, key := range head.Refs {
-		if name == refs.Heads+"HEAD" { // its place here is taken by the remote's default branch
-			r.Options().Warn(fmt.Sprintf("a branch called HEAD on %q is left out", m.Label()))
-			continue
-		}
-		for _, f := range o.fetched(name, tracking, asked[name]) {
-			if err := refs.CheckName(cmp.Or(f.Local, name)); err != nil { // another program has made the list
-				r.Options().Warn(fmt.Sprintf("a ref on %q is left out: %v", m.Label(), err))
-				continue
-			}
-			if f.Local != "" {
-				if f.Old, err = r.Refs().Get(f.Local); err != nil && !errors.Is(err, refs.ErrNotFound) {
-					return nil, nil, err
-				}
-			}
-			f.New = key.ID
-			f.Kept = f.Kept && !f.Old.IsZero() && f.Old != f.New
-			wanted = append(wanted, f)
-		}
-	}
-	if !o.Prune || m.Name == "" {
-		return wanted, nil, nil
-	}
-
-	gone, err = pruned(r, head, tracking)
-	return wanted, gone, err
-}
-
-// fetched returns the refs here that a ref of a remote moves, by its full name. Their Kept
-// is set if they stay when they have another value. Tracking is the prefix of
-// remote-tracking branches. If a ref was asked for and moves nothing, it has no Local.
-func (o *FetchOptions) fetched(name, tracking string, asked []registry.FetchRef) (list []FetchedRef) {
-	branch, isBranch := strings.CutPrefix(name, refs.Heads)
-	isTag := strings.HasPrefix(name, refs.Tags)
-	switch {
-	case isBranch && tracking != refs.Remotes+"/" && (o.Refs == nil || asked != nil):
-		list = append(list, FetchedRef{Name: name, Local: tracking + branch})
-	case isTag && (o.single && asked != nil || !o.single && !o.NoTags):
-		list = append(list, FetchedRef{Name: name, Local: name, Kept: !o.Force})
-	}
-	for _, f := range asked {
-		if f.Local != "" && !slices.ContainsFunc(list, func(l FetchedRef) bool { return l.Local == f.Local }) {
-			list = append(list, FetchedRef{Name: name, Local: f.Local, Kept: !f.Force && strings.HasPrefix(f.Local, refs.Tags), move: !f.Force})
-		}
-	}
-	if asked != nil && list == nil {
-		list = append(list, FetchedRef{Name: name})
-	}
-	return list
-}
-
-// askedFor returns the refs that the options name, by their full names on the remote. Their
-// Local is full. A branch that HEAD is on here cannot be moved.
-func askedFor(r *kist.Repository, head *rootlog.State, m registry.Remote, o FetchOptions) (map[string][]registry.FetchRef, error) {
-	at, err := r.Refs().Head()
-	if err != nil {
-		return nil, err
-	}
-	asked := map[string][]registry.FetchRef{}
-	for _, f := range specs(m, o) {
-		name, local, err := f.Find(head.Refs, head.DefaultBranch)
-		if err != nil {
-			return nil, err
-		}
-		if at.Branch != "" && local == refs.Heads+at.Branch && !r.IsBare() {
-			return nil, fmt.Errorf("%q: %w", at.Branch, commits.ErrCheckedOut)
-		}
-		f.Local, f.Force = local, f.Force || o.Force
-		asked[name] = append(asked[name], f)
-	}
-	return asked, nil
-}
-
-// specs returns the refs that a fetch names.
-func specs(m registry.Remote, o FetchOptions) []registry.FetchRef {
-	if m.Name == "" && len(o.Refs) == 0 {
-		return []registry.FetchRef{{Source: "HEAD"}}
-	}
-	return o.Refs
-}
-
-// headOf returns the object for FETCH_HEAD: the first ref that a fetch names, or else the
-// upstream of the current branch, if it is on this remote. It is zero if there is neither.
-func headOf(r *kist.Repository, head *rootlog.State, o FetchOptions) (object.ID, error) {
-	m, err := registry.Resolve(r, o.Remote)
-	if err != nil {
-		return object.ID{}, err
-	}
-	if list := specs(m, o); len(list) > 0 {
-		name, _, err := list[0].Find(head.Refs, head.DefaultBranch)
-		return head.Refs[name].ID, err
-	}
-	at, err := r.Refs().Head()
-	if err != nil || at.Branch == "" {
-		return object.ID{}, err
-	}
-	if u, err := kist.UpstreamOf(r, at.Branch); err == nil && !u.IsLocal() && u.Remote == m.Name {
-		return head.Refs[u.Ref].ID, nil
-	}
-	return object.ID{}, nil
-}
-
-// Prune deletes the remote-tracking branches of a remote whose branch is gone there, and
-// returns them. In a dry run, it only returns them.
-func Prune(ctx context.Context, r *kist.Repository, name string, dryRun bool) ([]FetchedRef, error) {
-	m, err := registry.Find(r, name)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := registry.OpenSource(ctx, r, m)
-	if err != nil {
-		return nil, err
-	}
-	defer opened.Close()
-	head, err := opened.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	gone, err := pruned(r, head, refs.Remotes+m.Name+"/")
-	if err != nil || dryRun || len(gone) == 0 {
-		return gone, err
-	}
-	var changes []refs.Change
-	for _, f := range gone {
-		changes = append(changes, refs.Change{Name: f.Local, Old: f.Old, Reason: "remote: pruned"})
-	}
-	return gone, r.Publish(ctx, func(tx *kist.Tx) { tx.Move(changes...) })
-}
-
-// pruned returns the remote-tracking branches below tracking whose branch is gone.
-func pruned(r *kist.Repository, head *rootlog.State, tracking string) (gone []FetchedRef, err error) {
-	list, err := r.Refs().List(tracking)
-	for _, ref := range list {
-		name := refs.Heads + strings.TrimPrefix(ref.Name, tracking)
-		if _, ok := head.Refs[name]; !ok && ref.Target == "" {
-			gone = append(gone, FetchedRef{Name: name, Local: ref.Name, Old: ref.ID})
-		}
-	}
-	return gone, err
-}
-
-// complete returns the commits of HEAD and of all refs, which are complete here. It
+// listCompleteCommits returns the commits of HEAD and of all refs, which are complete here. It
 // leaves out commits whose loss was accepted.
-func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
+func listCompleteCommits(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	list, err := r.Refs().List("")
 	if err != nil {
 		return nil, err

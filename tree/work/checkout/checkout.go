@@ -260,9 +260,9 @@ func PlanSwitch(ctx context.Context, r *kist.Repository, idx *index.Index, objec
 	var err error
 	if s.Force {
 		o.Edit, o.GiveUp = clearNotes, true
-		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
-		ops, o.Whole = splitWhole(stage.NewLeftOut(idx, r.Config().Cone()), ops)
-		if err == nil {
+		var f Forced
+		if f, err = ForceOps(ctx, r, idx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil); err == nil {
+			ops, o.Whole, o.Unchanged, o.Lost = f.Ops, f.Whole, f.Unchanged, f.Lost
 			var clear []worktree.Op
 			clear, err = clearOps(ctx, r, idx, ops)
 			ops = append(ops, clear...)
@@ -472,36 +472,31 @@ func stagedBelow(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
 // StagedReason is the reason of an obstacle for a staged change.
 const StagedReason = "a change is staged"
 
+// Forced has the results of [ForceOps].
+type Forced struct {
+	Ops       []worktree.Op
+	Whole     []tree.Change        // of folders that are left out, with everything in them
+	Unchanged []worktree.Refreshed // the files that were read and proved unchanged
+	Lost      []compare.LostFolder // the lost folders of the tree
+}
+
 // ForceOps returns the operations that make index and worktree equal to a tree
-// at the given paths (nil: all), whatever these contain now. It also returns
-// the files that were read and proved unchanged, and the lost folders of the
-// tree. Untracked files stay, unless a file must take their path. If paths is nil, an operation for
-// a folder that is left out stands for everything in it.
-func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.Side, paths []string) ([]worktree.Op, []worktree.Refreshed, []compare.LostFolder, error) {
-	from, err := compare.FromKnown(ctx, r, idx)
+// at the given paths (nil: all), whatever these contain now. Untracked files stay, unless a file
+// must take their path. Of folders that are left out, it reads nothing.
+func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.Side, paths []string) (f Forced, err error) {
+	l := stage.NewLeftOut(idx, r.Config().Cone())
+	ops, lost, err := changeOps(ctx, r, idx, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true, Whole: l.Whole()})
 	if err != nil {
-		return nil, nil, nil, err
+		return f, err
 	}
-
-	diff := tree.DiffOptions{Paths: paths, Recursive: true, Paired: true}
-	if paths == nil {
-		diff.Whole = stage.NewLeftOut(idx, r.Config().Cone()).Whole()
-	}
-	changes, lost, err := compare.DiffKnown(ctx, from, to, diff)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-
-	var ops []worktree.Op
 	planned := map[string]bool{}
-	for _, c := range changes {
-		planned[c.Path] = true
-		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+	for _, op := range ops {
+		planned[op.Path] = true
 	}
 
 	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
-		return nil, nil, nil, err
+		return f, err
 	}
 
 	found = slices.DeleteFunc(found, func(f worktree.Found) bool { return planned[f.Path] })
@@ -509,7 +504,7 @@ func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to comp
 	// An unchanged file must keep its time, because build tools compare times.
 	found, unchanged, err := r.Worktree().Confirm(ctx, found)
 	if err != nil {
-		return nil, nil, nil, err
+		return f, err
 	}
 
 	for _, f := range found {
@@ -521,10 +516,27 @@ func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to comp
 			e, err = f.Old.Object(), nil
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return Forced{}, err
 		}
 		ops = append(ops, worktree.Op{Path: f.Path, Old: f.Old, New: &e})
 	}
 
-	return ops, unchanged, lost, nil
+	f = Forced{Unchanged: unchanged, Lost: lost}
+	f.Ops, f.Whole = splitWhole(l, ops)
+	return f, nil
+}
+
+// changeOps returns the operations for the differences of the index from a tree. It also returns the lost
+// folders of the tree.
+func changeOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.Side, o tree.DiffOptions) ([]worktree.Op, []compare.LostFolder, error) {
+	from, err := compare.FromKnown(ctx, r, idx)
+	if err != nil {
+		return nil, nil, err
+	}
+	changes, lost, err := compare.DiffKnown(ctx, from, to, o)
+	ops := make([]worktree.Op, len(changes))
+	for i, c := range changes {
+		ops[i] = worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New}
+	}
+	return ops, lost, err
 }

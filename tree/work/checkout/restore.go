@@ -60,17 +60,25 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 		return restoreIndex(ctx, r, idx, source, o)
 	}
 
-	ops, unchanged, lost, err := ForceOps(ctx, r, idx, source, o.Paths)
+	f, err := ForceOps(ctx, r, idx, source, o.Paths)
+	switch {
+	case err != nil:
+	case !o.Staged:
+		f.Whole = nil // they are not in the worktree
+	case o.Overlay:
+		err = f.splitFolders(ctx, r, idx, source)
+	}
 	if err != nil {
 		return 0, err
 	}
 
-	for i, l := range lost {
+	for i, l := range f.Lost {
 		d := idx.Dir(l.Path)
-		lost[i].Staged = d != nil && d.Len()+len(d.Subdirs()) > 0
+		f.Lost[i].Staged = d != nil && d.Len()+len(d.Subdirs()) > 0
 	}
 
-	keep, added := restoreOps(idx, ops, lost, o)
+	keep, added := restoreOps(idx, f, o)
+	f.Whole = slices.DeleteFunc(f.Whole, func(c tree.Change) bool { return c.New == nil && inFolders(f.Lost, c.Path) })
 	if !o.Force {
 		found, err := r.Worktree().Check(ctx, idx, added)
 		if err != nil {
@@ -82,7 +90,9 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 		}
 	}
 
-	a := stage.ApplyOptions{GiveUp: o.Force, Progress: o.Progress, Unchanged: unchanged, Lost: lost, Needs: []object.ID{source.Commit}}
+	a := stage.ApplyOptions{
+		GiveUp: o.Force, Progress: o.Progress, Unchanged: f.Unchanged, Lost: f.Lost, Whole: f.Whole, Needs: []object.ID{source.Commit},
+	}
 	switch {
 	case o.Staged:
 		a.Edit = func(idx *index.Index) error { return ClearConflicts(idx, o.Paths) }
@@ -92,7 +102,21 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 		a.Stage = stage.StageStat
 	}
 
-	return len(keep), stage.ApplyOps(ctx, r, idx, keep, a)
+	return len(keep) + len(f.Whole), stage.ApplyOps(ctx, r, idx, keep, a)
+}
+
+// splitFolders replaces the changes of whole folders by those of their paths.
+func (f *Forced) splitFolders(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.Side) error {
+	if len(f.Whole) == 0 {
+		return nil
+	}
+	paths := make([]string, len(f.Whole))
+	for i, c := range f.Whole {
+		paths[i] = c.Path
+	}
+	ops, lost, err := changeOps(ctx, r, idx, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
+	f.Ops, f.Lost, f.Whole = append(f.Ops, ops...), append(f.Lost, lost...), nil
+	return err
 }
 
 // checkPaths returns an error that matches [kist.ErrNoMatch] if a path is neither in
@@ -121,18 +145,17 @@ func checkPaths(ctx context.Context, idx *index.Index, source compare.Side, o Re
 // restoreOps returns the operations to carry out. Added are the ones that create a folder
 // or an untracked path. Nothing is removed from a lost folder, because its
 // content is unknown.
-func restoreOps(idx *index.Index, ops []worktree.Op, lost []compare.LostFolder, o RestoreOptions) (keep, added []worktree.Op) {
+func restoreOps(idx *index.Index, f Forced, o RestoreOptions) (keep, added []worktree.Op) {
 	var replaced []string // folders in whose place a file comes
-	for _, op := range ops {
+	for _, op := range f.Ops {
 		if op.New != nil && !tree.IsDir(op.New) && idx.Dir(op.Path) != nil {
 			replaced = append(replaced, op.Path)
 		}
 	}
-	for _, op := range ops {
+	for _, op := range f.Ops {
 		tracked := stage.Indexed(idx, op.Path) != nil
-		inLost := func(l compare.LostFolder) bool { return tree.Below(op.Path, l.Path) }
 		stays := o.Overlay && !slices.ContainsFunc(replaced, func(path string) bool { return tree.Below(op.Path, path) })
-		if op.New == nil && (stays || !tracked || slices.ContainsFunc(lost, inLost)) {
+		if op.New == nil && (stays || !tracked || inFolders(f.Lost, op.Path)) {
 			continue
 		}
 		keep = append(keep, op)
@@ -141,6 +164,11 @@ func restoreOps(idx *index.Index, ops []worktree.Op, lost []compare.LostFolder, 
 		}
 	}
 	return keep, added
+}
+
+// inFolders reports whether a path is or lies in one of some folders.
+func inFolders(folders []compare.LostFolder, path string) bool {
+	return slices.ContainsFunc(folders, func(l compare.LostFolder) bool { return tree.Below(path, l.Path) })
 }
 
 // restoreSource returns the view to restore from.

@@ -180,16 +180,14 @@ func abortStep(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx), p
 		return nil, err
 	}
 
-	var ops []worktree.Op
-	var unchanged []worktree.Refreshed
-	var lost []compare.LostFolder
+	var f checkout.Forced
 	if len(paths) > 0 {
-		if ops, unchanged, lost, err = checkout.ForceOps(ctx, r, idx, head, paths); err != nil {
+		if f, err = checkout.ForceOps(ctx, r, idx, head, paths); err != nil {
 			return nil, err
 		}
 	}
 
-	ops = abortOps(idx, ops)
+	ops := abortOps(idx, f.Ops)
 	found, err := r.Worktree().Check(ctx, idx, ops)
 	if err != nil {
 		return nil, err
@@ -204,7 +202,7 @@ func abortStep(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx), p
 	}
 
 	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
-		Progress: progress, Unchanged: unchanged, Lost: lost, Names: end,
+		Progress: progress, Unchanged: f.Unchanged, Lost: f.Lost, Whole: f.Whole, Names: end,
 		Edit: func(idx *index.Index) error { return checkout.ClearConflicts(idx, nil) },
 	})
 	if stage.IsPartial(err) {
@@ -233,7 +231,7 @@ func atConflict(idx *index.Index, path string) bool {
 }
 
 // stagedPaths returns the paths at which the index differs from HEAD or has
-// conflicts.
+// conflicts. Of a folder that is left out, it reads and returns only the folder itself.
 func stagedPaths(ctx context.Context, r *kist.Repository, idx *index.Index, head compare.Side) ([]string, error) {
 	var paths []string
 	for _, c := range idx.Conflicts() {
@@ -245,7 +243,8 @@ func stagedPaths(ctx context.Context, r *kist.Repository, idx *index.Index, head
 		return nil, err
 	}
 
-	changes, err := compare.DiffWith(ctx, head, staged, tree.DiffOptions{Paired: true})
+	leftOut := stage.NewLeftOut(idx, r.Config().Cone())
+	changes, err := compare.DiffWith(ctx, head, staged, tree.DiffOptions{Paired: true, Whole: leftOut.Whole()})
 	for _, c := range changes {
 		paths = append(paths, c.Path)
 	}

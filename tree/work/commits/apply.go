@@ -72,7 +72,8 @@ func (a *applied) findObstacles() []stage.Obstacle {
 	return a.blocks
 }
 
-// paths returns the paths of the untracked files.
+// paths returns the paths whose state in the worktree is not the staged one: untracked files, and changes
+// that are not staged. They need open folders.
 func (a *applied) paths() (paths []string) {
 	if a == nil {
 		return nil
@@ -80,6 +81,12 @@ func (a *applied) paths() (paths []string) {
 	for _, op := range a.ops {
 		if !tree.IsDir(op.New) {
 			paths = append(paths, op.Path)
+		}
+	}
+	for _, c := range a.edits {
+		paths = append(paths, c.Path)
+		if tree.IsDir(c.Old) && tree.IsDir(c.New) { // the folder itself must be open
+			paths = append(paths, c.Path+"/")
 		}
 	}
 	return paths

@@ -157,6 +157,11 @@ func (o *ApplyOptions) takeLeftOut(ctx context.Context, tx *kist.Tx, idx *index.
 		return ops, nil, nil
 	}
 	folders, err := l.Folders(ctx, tx.Repository().Unpurged(tx))
+	for _, f := range folders {
+		if f.Entry == nil && !f.was.IsZero() { // the worktree may have an empty folder there
+			ops = append(ops, worktree.Op{Path: f.Path})
+		}
+	}
 	return ops, folders, err
 }
 
@@ -290,7 +295,7 @@ func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) err
 		if a.New != nil || how != stageAll {
 			continue
 		}
-		if d := idx.Dir(a.Path); d == nil || d.Len() == 0 && len(d.Subdirs()) == 0 {
+		if d := idx.Dir(a.Path); d == nil || d.Len() == 0 && len(d.Subdirs()) == 0 && !d.LeftOut() {
 			idx.Remove(a.Path)
 		}
 	}

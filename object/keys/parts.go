@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -17,6 +18,7 @@ const (
 	entrySize  = 8       // of the table
 	deviations = 4       // standard deviations on each side of the expected place
 	maxWindow  = 1 << 17 // entries of the table that are read at once
+	fewRecords = 50_000  // records of a kind whose blocks around the expected place, at most 48 KiB, are read instead of the table
 	fewBlocks  = 42      // blocks of a kind that take no longer to read than one request
 	someBlocks = 680     // blocks of a kind, 1 MiB, that are read at once after some look-ups
 	manyFinds  = 4       // these look-ups
@@ -88,7 +90,8 @@ func OpenParts(header, trailer []byte, base, size int64, read PartReader) (*Part
 }
 
 // Find returns a record for each of keys, which are sorted. The record of an absent key has Index -1. For one key,
-// it reads two parts, one after the other; seldom more. It makes an end with hostile bytes, too: each block that
+// it reads two parts, one after the other; seldom more. For a key of a kind with few records, up to 50,000, it reads the
+// blocks around the expected place at once. It makes an end with hostile bytes, too: each block that
 // it reads leaves fewer blocks to read.
 func (x *Parts) Find(ctx context.Context, keys []object.Key) ([]Record, error) {
 	found := make([]Record, len(keys))
@@ -103,6 +106,10 @@ func (x *Parts) Find(ctx context.Context, keys []object.Key) ([]Record, error) {
 	if err := x.readKinds(ctx, open); err != nil {
 		return nil, err
 	}
+	open, err := x.readNear(ctx, open)
+	if err != nil {
+		return nil, err
+	}
 	if err := x.readTable(ctx, open); err != nil {
 		return nil, err
 	}
@@ -110,7 +117,7 @@ func (x *Parts) Find(ctx context.Context, keys []object.Key) ([]Record, error) {
 		if err := x.readNext(ctx, open); err != nil {
 			return nil, err
 		}
-		open = slices.DeleteFunc(open, func(s *search) bool { return s.lo >= s.hi })
+		open = withoutEnded(open)
 	}
 	return found, nil
 }
@@ -121,6 +128,11 @@ type search struct {
 	lo, hi int // the first record that is not before the key has a number from lo to hi
 	hint   int // the block in which the key should be, by the table; -1: unknown
 	reads  int // of blocks
+}
+
+// withoutEnded returns the searches that have not ended.
+func withoutEnded(open []*search) []*search {
+	return slices.DeleteFunc(open, func(s *search) bool { return s.lo >= s.hi })
 }
 
 // readKinds reads all blocks of kinds with few, and of kinds with some after some look-ups. So the commits of a
@@ -136,16 +148,87 @@ func (x *Parts) readKinds(ctx context.Context, open []*search) error {
 		if n := last - first + 1; n > fewBlocks && (n > someBlocks || x.finds[k].Load() < manyFinds) {
 			continue
 		}
-		var parts []Part
-		for b := first; b <= last; b++ {
-			parts = append(parts, x.blockPart(b))
-		}
-		if _, err := x.read(ctx, parts); err != nil {
+		if _, err := x.read(ctx, x.blockParts(first, last)); err != nil {
 			return err
 		}
 		x.whole[k].Store(true)
 	}
 	return nil
+}
+
+// ReadNodes reads all that later look-ups of nodes need, and the table: then each look-up of a chunk reads one block. These parts are
+// neighbours in the file. It reads nothing if they have more than most bytes.
+func (x *Parts) ReadNodes(ctx context.Context, most int) error {
+	if x.n == 0 {
+		return nil
+	}
+	first, last := x.start[object.KindChunk]/blockRecords, (x.n-1)/blockRecords
+	table := x.tablePart(window{from: 0, to: last})
+	if table.Size > most || (last+1-first)*blockSize > most-table.Size {
+		return nil
+	}
+	_, err := x.read(ctx, append(x.blockParts(first, last), table))
+	return err
+}
+
+// blockParts returns the blocks from first to last.
+func (x *Parts) blockParts(first, last int) (parts []Part) {
+	for b := first; b <= last; b++ {
+		parts = append(parts, x.blockPart(b))
+	}
+	return parts
+}
+
+// readNear reads the blocks around the expected place of each key, if these are few. It returns the searches that have not ended.
+func (x *Parts) readNear(ctx context.Context, open []*search) ([]*search, error) {
+	var near []window
+	wanted := map[int]bool{}
+	for _, s := range open {
+		k := s.found.Key.Kind
+		w, ok := x.windowOf(s, 1)
+		if !ok || x.start[k]-x.start[k-1] > fewRecords {
+			continue
+		}
+		near = append(near, w)
+		for b := w.from; b <= w.to; b++ {
+			wanted[b] = true
+		}
+	}
+	if len(near) == 0 {
+		return open, nil
+	}
+
+	blocks := slices.Sorted(maps.Keys(wanted))
+	data, err := x.readBlocks(ctx, blocks)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range near {
+		at, _ := slices.BinarySearch(blocks, w.from)
+		for b := w.from; b <= w.to && w.lo < w.hi; b++ {
+			x.searchIn(w.search, b, data[at+b-w.from])
+		}
+	}
+	return withoutEnded(open), nil
+}
+
+// readBlocks returns the records of blocks, which are sorted.
+func (x *Parts) readBlocks(ctx context.Context, blocks []int) ([][]byte, error) {
+	parts := make([]Part, len(blocks))
+	for i, b := range blocks {
+		parts[i] = x.blockPart(b)
+	}
+	data, err := x.read(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range parts {
+		if len(data[i]) != p.Size {
+			return nil, &CorruptError{Part: "block", Block: p.block, Err: fmt.Errorf("%d bytes", len(data[i]))}
+		}
+		data[i] = data[i][:p.Size-4]
+	}
+	return data, nil
 }
 
 func (x *Parts) blockPart(b int) Part {
@@ -232,20 +315,13 @@ func (x *Parts) readNext(ctx context.Context, open []*search) error {
 	}
 
 	blocks := slices.Compact(slices.Sorted(slices.Values(next)))
-	parts := make([]Part, len(blocks))
-	for i, b := range blocks {
-		parts[i] = x.blockPart(b)
-	}
-	data, err := x.read(ctx, parts)
+	data, err := x.readBlocks(ctx, blocks)
 	if err != nil {
 		return err
 	}
 	for i, s := range open {
 		at, _ := slices.BinarySearch(blocks, next[i])
-		if len(data[at]) != parts[at].Size {
-			return &CorruptError{Part: "block", Block: next[i], Err: fmt.Errorf("%d bytes", len(data[at]))}
-		}
-		x.searchIn(s, next[i], data[at][:len(data[at])-4])
+		x.searchIn(s, next[i], data[at])
 	}
 	return nil
 }
@@ -295,11 +371,7 @@ func (x *Parts) OfKind(ctx context.Context, k object.Kind) (records []Record, co
 	if last-first >= maxKind {
 		return nil, false, nil
 	}
-	var parts []Part
-	for b := first; b <= last; b++ {
-		parts = append(parts, x.blockPart(b))
-	}
-	blocks, err := x.read(ctx, parts)
+	blocks, err := x.read(ctx, x.blockParts(first, last))
 	if err != nil {
 		return nil, false, err
 	}

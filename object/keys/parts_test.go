@@ -166,6 +166,104 @@ func TestPartsReads(t *testing.T) {
 	}
 }
 
+// TestPartsReadNodes checks that a look-up of a node takes one read, and after ReadNodes none, and that one of a chunk takes one then.
+func TestPartsReadNodes(t *testing.T) {
+	const n, finds = 100_000, 50
+	recs := randomRecords(6, n)
+	for i := range recs {
+		recs[i].Key.Kind = object.KindChunk
+		if i%4 == 0 {
+			recs[i].Key.Kind = object.KindTree
+		}
+	}
+	sortRecords(recs)
+	data := encode(t, recs)
+	x, source := openParts(t, data)
+	table := 8 * (n + blockRecords - 1) / blockRecords
+	if err := x.ReadNodes(t.Context(), 48*n/4+table); err != nil || source.calls > 0 {
+		t.Errorf("ReadNodes of more than the most bytes: %d reads, %v; want none", source.calls, err)
+	}
+	find := func(x *Parts, kind object.Kind) {
+		rng := rand.New(rand.NewPCG(7, uint64(kind)))
+		for i := 0; i < finds; {
+			r := recs[rng.IntN(n)]
+			if r.Key.Kind != kind {
+				continue
+			}
+			if i++; i%2 == 0 {
+				r.Key.ID[31]++
+			}
+			found, err := x.Find(t.Context(), []object.Key{r.Key})
+			if err != nil || found[0].Index >= 0 != (i%2 == 1) {
+				t.Fatalf("Find(%s) = %+v, %v", r.Key, found, err)
+			}
+		}
+	}
+	find(x, object.KindTree)
+	if source.calls > finds+2 || source.bytes > finds*(48<<10) {
+		t.Errorf("%d reads of %d bytes for %d look-ups of trees, want one of 40 KiB for each", source.calls, source.bytes, finds)
+	}
+
+	kept := &keptParts{source: source, parts: map[int64][]byte{}}
+	x, err := OpenParts(data[:HeaderSize], data[len(data)-TrailerSize:], 0, int64(len(data)), kept.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.calls, source.bytes = 0, 0
+	if err := x.ReadNodes(t.Context(), len(data)/3); err != nil || source.calls != 1 {
+		t.Errorf("ReadNodes: %d reads, %v; want one", source.calls, err)
+	}
+	find(x, object.KindTree)
+	if source.calls != 1 {
+		t.Errorf("%d reads for trees after ReadNodes, want none", source.calls-1)
+	}
+	find(x, object.KindChunk)
+	if source.calls > 1+finds+2 || source.bytes > len(data)/3+finds*1700 {
+		t.Errorf("%d reads of %d bytes for %d look-ups of chunks, want one of 1,540 bytes for each", source.calls-1, source.bytes, finds)
+	}
+}
+
+// keptParts keeps the parts that it reads, and pieces of tables in one part.
+type keptParts struct {
+	source *partSource
+	parts  map[int64][]byte // by offset
+	table  Part
+}
+
+func (k *keptParts) read(ctx context.Context, parts []Part) ([][]byte, error) {
+	pieces := make([][]byte, len(parts))
+	var absent []Part
+	for i, p := range parts {
+		at := p.Off - k.table.Off
+		switch data := k.parts[p.Off]; {
+		case p.block < 0 && at >= 0 && at+int64(p.Size) <= int64(k.table.Size):
+			pieces[i] = k.parts[k.table.Off][at:][:p.Size]
+		case data != nil && p.block >= 0:
+			pieces[i] = data
+		default:
+			absent = append(absent, p)
+		}
+	}
+	if len(absent) == 0 {
+		return pieces, nil
+	}
+	read, err := k.source.read(ctx, absent)
+	if err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		if pieces[i] != nil {
+			continue
+		}
+		pieces[i], k.parts[parts[i].Off] = read[0], read[0]
+		if parts[i].block < 0 {
+			k.table = parts[i]
+		}
+		read = read[1:]
+	}
+	return pieces, nil
+}
+
 // TestPartsBadTable checks that every record is found whatever the table says, and in how many reads.
 func TestPartsBadTable(t *testing.T) {
 	const n = 40_000

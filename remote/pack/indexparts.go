@@ -74,6 +74,11 @@ func (x *IndexParts) Find(ctx context.Context, keys []object.Key) ([]Entry, erro
 	return entries, nil
 }
 
+// ReadNodes reads what later look-ups of nodes need, and the table: see [keys.Parts.ReadNodes].
+func (x *IndexParts) ReadNodes(ctx context.Context, most int) error {
+	return x.keys.ReadNodes(ctx, most)
+}
+
 // OfKind returns the entries of all objects of a kind. Complete is false, and there are none, if there are too many.
 func (x *IndexParts) OfKind(ctx context.Context, k object.Kind) (entries []Entry, complete bool, err error) {
 	records, complete, err := x.keys.OfKind(ctx, k)

@@ -21,7 +21,7 @@ const (
 	CopiedIndexes = 64 << 20
 
 	requestCost = 64 << 10 // bytes that arrive in the time of a request
-	maxPartRead = 1 << 20  // bytes of parts that are read at once
+	maxPartRead = 4 << 20  // bytes of parts that are read at once
 	maxInMemory = 8 << 20  // bytes of parts in memory, without a copy
 	partsSuffix = ".parts" // of a sparse copy
 )

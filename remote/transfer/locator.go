@@ -321,6 +321,24 @@ func (l *Locator) entriesIn(most int) iter.Seq2[pack.Entry, error] {
 	}
 }
 
+// mostNodes is the number of bytes of an index file up to which readNodes reads all that look-ups of nodes need: that of some two million
+// files.
+const mostNodes = 4 << 20
+
+// readNodes reads and keeps the parts of index files that have nodes, and the tables. Then a look-up of a node needs no request, and one
+// of a chunk a single one. It does nothing without a copy, and for larger parts.
+func (l *Locator) readNodes(ctx context.Context) error {
+	for _, x := range l.parts {
+		if x.copy == nil {
+			continue
+		}
+		if err := x.ReadNodes(ctx, mostNodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ofKind returns the live entries of all objects of a kind, some of them twice. Complete is false if an index file has so many
 // that they cost too much.
 func (l *Locator) ofKind(ctx context.Context, k object.Kind) (entries []pack.Entry, complete bool, err error) {

@@ -77,6 +77,11 @@ func (p *pastCommits) give(ctx context.Context, key object.Key) ([]byte, error) 
 // readAll reads all commits and tags of the remote that are not here, unless there are too many.
 func (p *pastCommits) readAll(ctx context.Context) error {
 	p.asked = true
+	if len(p.g.o.Have) == 0 { // a clone, which soon needs trees
+		if err := p.g.where.readNodes(ctx); err != nil && !IsBadCopy(err) {
+			return err
+		}
+	}
 	entries := map[object.Key]pack.Entry{}
 	stored := 0
 	for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {

@@ -86,9 +86,9 @@ type Entry struct {
 	Size    uint64           // file: bytes
 	MTime   object.Time      // in the tree, which may differ from Stat's
 	Stat    Stat             //
-	Content object.Key       // file: its chunk or manifest; zero if it is empty or in Data
 	Meta    string           // the encoded metadata and attributes, see [object.Entry.EncodeMetadata]; "": none
-	Type    object.EntryType // never object.TypeDir
+	Content object.Key       // file: its chunk or manifest; zero if it is empty or in Data
+	Type    object.EntryType // never object.TypeDir; it and Mode fill the last word of Content
 	Mode    uint16           // permission bits (07777)
 
 	lossy bool // made from an object.Entry with more than an Entry can hold; Set refuses it

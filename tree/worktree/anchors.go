@@ -47,19 +47,19 @@ func (d *dirScan) noteAnchor(self *fileStat) {
 
 // Recheck returns the anchors that cannot be read any more, that are empty now, or that are
 // other folders, as Unreadable. The result is sorted, and no path in it is below another.
-func (a *Anchors) Recheck(w *Worktree) []Found {
+func (a *Anchors) Recheck(w *Worktree) []*Found {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
 	slices.SortFunc(a.list, func(x, y anchor) int { return tree.ComparePaths(x.path, y.path) })
-	var away []Found
+	var away []*Found
 	for i := range a.list {
 		at := &a.list[i]
 		if n := len(away); n > 0 && tree.Below(at.path, away[n-1].Path) {
 			continue
 		}
 		if err := at.checkAgain(w); err != nil {
-			away = append(away, Found{Path: at.path, State: Unreadable, Dir: true, Err: pathError("read", at.path, err)})
+			away = append(away, &Found{Path: at.path, State: Unreadable, Dir: true, Err: pathError("read", at.path, err)})
 		}
 	}
 

@@ -89,7 +89,7 @@ func BenchmarkMany(b *testing.B) {
 		perFile(b, len(ops))
 	})
 
-	var found []Found
+	var found []*Found
 	b.Run("scan untracked", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

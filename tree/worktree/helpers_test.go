@@ -151,7 +151,7 @@ func (f *fixture) scan(o ScanOptions) []string {
 	f.t.Helper()
 	found, err := f.w.Scan(ctx, f.idx, o)
 	f.check(err)
-	if !slices.IsSortedFunc(found, func(a, b Found) int { return tree.ComparePaths(a.Path, b.Path) }) {
+	if !slices.IsSortedFunc(found, func(a, b *Found) int { return tree.ComparePaths(a.Path, b.Path) }) {
 		f.t.Errorf("scan is not sorted: %v", lines(found))
 	}
 	for i := 1; i < len(found); i++ {
@@ -162,7 +162,7 @@ func (f *fixture) scan(o ScanOptions) []string {
 	return lines(found)
 }
 
-func lines(found []Found) []string {
+func lines(found []*Found) []string {
 	list := []string{}
 	for _, f := range found {
 		line := f.State.String() + " " + f.Path
@@ -201,7 +201,7 @@ func (f *fixture) stage() {
 	defer f.tick()
 	found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
 	f.check(err)
-	var files []Found
+	var files []*Found
 	for _, found := range found {
 		switch {
 		case found.State == Deleted:
@@ -224,7 +224,7 @@ func (f *fixture) stage() {
 }
 
 // confirm scans and confirms the result.
-func (f *fixture) confirm() (changed []Found, same []Refreshed) {
+func (f *fixture) confirm() (changed []*Found, same []Refreshed) {
 	f.t.Helper()
 	found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
 	f.check(err)

@@ -119,7 +119,7 @@ func TestUnreadable(t *testing.T) {
 	if _, err := f.w.Store(ctx, object.Discard, "file"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
 		t.Errorf("Store: error %v, want ErrPermission", err)
 	}
-	f.check(f.w.StoreAll(ctx, object.Discard, []Found{{Path: "dir/a", Type: object.TypeFile}}, func(_ int, _ Stored, err error) error {
+	f.check(f.w.StoreAll(ctx, object.Discard, []*Found{{Path: "dir/a", Type: object.TypeFile}}, func(_ int, _ Stored, err error) error {
 		if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
 			t.Errorf("StoreAll: error %v, want ErrPermission", err)
 		}

@@ -78,7 +78,7 @@ var CacheTag = Marker{Name: "CACHEDIR.TAG", Header: "Signature: 8a477f597d28d172
 //
 // Paths that cannot be read are in the result. An error means that the scan
 // itself failed. The index may be nil. It must not change during the scan.
-func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([]Found, error) {
+func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([]*Found, error) {
 	only, err := newSelection(o.Paths)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 	}
 
 	all := scanned{items: []scanItem{{below: root.out}}}
-	return all.appendTo(make([]Found, 0, s.count)), nil
+	return all.appendTo(make([]*Found, 0, s.count)), nil
 }
 
 // selection holds the selected names in one folder, for [ScanOptions.Paths]. A
@@ -200,7 +200,7 @@ type scanItem struct {
 }
 
 // appendTo appends all results to dst in order.
-func (s *scanned) appendTo(dst []Found) []Found {
+func (s *scanned) appendTo(dst []*Found) []*Found {
 	slices.SortFunc(s.items, func(a, b scanItem) int { return strings.Compare(a.name, b.name) })
 	for _, item := range s.items {
 		found := item.found
@@ -208,7 +208,7 @@ func (s *scanned) appendTo(dst []Found) []Found {
 			found = item.below.self
 		}
 		if found != nil {
-			dst = append(dst, *found)
+			dst = append(dst, found)
 		}
 		if item.below != nil {
 			dst = item.below.appendTo(dst)

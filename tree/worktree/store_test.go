@@ -192,7 +192,7 @@ func TestStoreSpecial(t *testing.T) {
 			}
 
 			// StoreAll must not block on it either, even if the scan found a file.
-			found := []Found{{Path: name, State: Untracked, Type: object.TypeFile}}
+			found := []*Found{{Path: name, State: Untracked, Type: object.TypeFile}}
 			f.check(f.w.StoreAll(ctx, f.store, found, func(_ int, _ Stored, err error) error {
 				if err == nil {
 					t.Errorf("%s was stored", name)
@@ -310,7 +310,7 @@ func TestStoreAll(t *testing.T) {
 
 		found, err := f.w.Scan(ctx, nil, ScanOptions{})
 		f.check(err)
-		var files []Found
+		var files []*Found
 		for _, x := range found {
 			if !x.Dir {
 				files = append(files, x)
@@ -341,11 +341,11 @@ func TestStoreAll(t *testing.T) {
 
 func TestStoreAllErrors(t *testing.T) {
 	f := newReal(t)
-	var files []Found
+	var files []*Found
 	for i := range 100 {
 		path := fmt.Sprintf("f%02d", i)
 		f.write(path, random(i, 500))
-		files = append(files, Found{Path: path, State: Untracked, Type: object.TypeFile})
+		files = append(files, &Found{Path: path, State: Untracked, Type: object.TypeFile})
 	}
 
 	f.remove("f50")
@@ -376,7 +376,7 @@ func TestStoreAllErrors(t *testing.T) {
 		t.Errorf("error %v, want the error of the store", err)
 	}
 	f.write("large", random(1, 1<<20))
-	if err := f.w.StoreAll(ctx, &hooked{f.store, func() error { return broken }}, []Found{{Path: "large", Type: object.TypeFile}}, ignore, nil); err != broken {
+	if err := f.w.StoreAll(ctx, &hooked{f.store, func() error { return broken }}, []*Found{{Path: "large", Type: object.TypeFile}}, ignore, nil); err != broken {
 		t.Errorf("large file: error %v, want the error of the store", err)
 	}
 
@@ -449,9 +449,9 @@ func TestConfirmStates(t *testing.T) {
 func TestConfirmMany(t *testing.T) {
 	f := newReal(t)
 	const files = 2*confirmAtOnce + 10
-	all := make([]Found, files)
+	all := make([]*Found, files)
 	for i := range all {
-		all[i] = Found{Path: fmt.Sprintf("d/%05d", i), State: Untracked}
+		all[i] = &Found{Path: fmt.Sprintf("d/%05d", i), State: Untracked}
 	}
 
 	for _, i := range []int{0, 5, confirmAtOnce - 1, confirmAtOnce, 2 * confirmAtOnce, files - 1} {
@@ -463,7 +463,7 @@ func TestConfirmMany(t *testing.T) {
 		if i%2 == 0 {
 			f.write(path, "new")
 		}
-		all[i] = Found{Path: path, Type: object.TypeFile, Stat: s.Stat, State: Modified, Old: &e}
+		all[i] = &Found{Path: path, Type: object.TypeFile, Stat: s.Stat, State: Modified, Old: &e}
 	}
 
 	var want []string

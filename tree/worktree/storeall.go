@@ -24,7 +24,7 @@ const maxBatch = 32
 // of dst.
 //
 // found must contain only present files and symlinks.
-func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Found, each func(i int, s Stored, err error) error, progress func(files, bytes int64)) error {
+func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []*Found, each func(i int, s Stored, err error) error, progress func(files, bytes int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
@@ -45,7 +45,7 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 			defer s.close()
 			for from, to := q.nextBatch(); from < to; from, to = q.nextBatch() {
 				for i := from; i < to; i++ {
-					stored, err := s.storeItem(ctx, found[i].Path, &found[i], found[i].Old)
+					stored, err := s.storeItem(ctx, found[i].Path, found[i], found[i].Old)
 					if isStoreError(err) {
 						cancel(errors.Unwrap(err))
 						return
@@ -70,7 +70,7 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 // storeQueue hands out batches of files in the same folder.
 type storeQueue struct {
 	mu    sync.Mutex
-	found []Found
+	found []*Found
 	at    int
 }
 
@@ -87,7 +87,7 @@ func (q *storeQueue) nextBatch() (from, to int) {
 	dir := dirLen(q.found[from].Path)
 	size := int64(0)
 	for to = from; to < len(q.found) && to-from < maxBatch && size < maxBatchSize; to++ {
-		f := &q.found[to]
+		f := q.found[to]
 		if dirLen(f.Path) != dir || f.Path[:dir] != q.found[from].Path[:dir] {
 			break
 		}
@@ -122,20 +122,19 @@ const confirmAtOnce = 1 << 14
 // becomes ModeChanged, an unreadable one Unreadable, a missing one Deleted. An
 // error means that Confirm itself failed. The caller must not use found
 // afterwards.
-func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refreshed, error) {
+func (w *Worktree) Confirm(ctx context.Context, found []*Found) ([]*Found, []Refreshed, error) {
 	var refreshed []Refreshed
-	var candidates []Found
-	var places []int // the place in found of each item of candidates
-	n := 0           // found[:n] is the result so far
+	var candidates []*Found
+	n := 0 // found[:n] is the result so far
 	for from := 0; from < len(found); {
-		candidates, places = candidates[:0], places[:0]
+		candidates = candidates[:0]
 		to := min(from+confirmAtOnce, len(found))
-		for i := from; i < to; i++ {
-			if f := &found[i]; f.State == Modified && f.Old != nil && !sizeDiffers(f) {
-				candidates, places = append(candidates, *f), append(places, i)
+		for _, f := range found[from:to] {
+			if f.State == Modified && f.Old != nil && !sizeDiffers(f) {
+				candidates = append(candidates, f)
 			}
 		}
-		same, err := w.rereadCandidates(ctx, candidates, func(i int) *Found { return &found[places[i]] })
+		same, err := w.rereadCandidates(ctx, candidates)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -155,11 +154,11 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 // unchanged is the state, within Confirm, of a path that Confirm leaves out.
 const unchanged PathState = 0
 
-// rereadCandidates reads the candidates and sets the new state at place(i). It returns
-// the unchanged ones.
-func (w *Worktree) rereadCandidates(ctx context.Context, candidates []Found, place func(i int) *Found) (same []Refreshed, err error) {
+// rereadCandidates reads the candidates and sets their new states. It returns the unchanged
+// ones.
+func (w *Worktree) rereadCandidates(ctx context.Context, candidates []*Found) (same []Refreshed, err error) {
 	err = w.StoreAll(ctx, object.Discard, candidates, func(i int, s Stored, err error) error {
-		f := place(i)
+		f := candidates[i]
 		now := index.NewEntry(s.Entry, s.Stat)
 		switch {
 		case errors.Is(err, ErrGone):

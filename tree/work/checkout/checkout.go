@@ -499,7 +499,7 @@ func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to comp
 		return f, err
 	}
 
-	found = slices.DeleteFunc(found, func(f worktree.Found) bool { return planned[f.Path] })
+	found = slices.DeleteFunc(found, func(f *worktree.Found) bool { return planned[f.Path] })
 
 	// An unchanged file must keep its time, because build tools compare times.
 	found, unchanged, err := r.Worktree().Confirm(ctx, found)

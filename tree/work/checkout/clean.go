@@ -86,7 +86,7 @@ type cleaner struct {
 
 // addAll adds the paths to remove among the results of a scan. No result is below another
 // one, except in folders that the index lacks.
-func (c *cleaner) addAll(found []worktree.Found) {
+func (c *cleaner) addAll(found []*worktree.Found) {
 	for len(found) > 0 {
 		f, below := split(&found)
 		switch {
@@ -96,7 +96,7 @@ func (c *cleaner) addAll(found []worktree.Found) {
 			}
 		case !f.Dir:
 			if c.isRemovable(f, c.isInExcluded(f.Path)) {
-				c.addToRemove([]worktree.Found{f})
+				c.addToRemove([]*worktree.Found{f})
 			}
 		case c.isRepository(f.Path, below):
 		case !c.Folders && (c.Ignored != OnlyIgnored || f.State == worktree.Ignored):
@@ -111,7 +111,7 @@ func (c *cleaner) addAll(found []worktree.Found) {
 }
 
 // split returns the first result, and all results below it. It takes them off the list.
-func split(found *[]worktree.Found) (f worktree.Found, below []worktree.Found) {
+func split(found *[]*worktree.Found) (f *worktree.Found, below []*worktree.Found) {
 	f = (*found)[0]
 	n := 1
 	for n < len(*found) && f.Dir && tree.Below((*found)[n].Path, f.Path) {
@@ -123,7 +123,7 @@ func split(found *[]worktree.Found) (f worktree.Found, below []worktree.Found) {
 
 // mayRemoveFolder reports whether an untracked folder can be removed as a whole. If not, parts adds
 // the parts that can be removed. Excluded means that the folder is in an excluded one.
-func (c *cleaner) mayRemoveFolder(f worktree.Found, below []worktree.Found, excluded bool) (whole bool, parts func()) {
+func (c *cleaner) mayRemoveFolder(f *worktree.Found, below []*worktree.Found, excluded bool) (whole bool, parts func()) {
 	var adds []func()
 	parts = func() {
 		for _, add := range adds {
@@ -150,7 +150,7 @@ func (c *cleaner) mayRemoveFolder(f worktree.Found, below []worktree.Found, excl
 
 // adderOf returns a function that adds an entry of an untracked folder, or parts of it, and
 // whether it adds the whole entry.
-func (c *cleaner) adderOf(e worktree.Found, below []worktree.Found, excluded bool) (add func(), whole bool) {
+func (c *cleaner) adderOf(e *worktree.Found, below []*worktree.Found, excluded bool) (add func(), whole bool) {
 	switch {
 	case e.Dir && c.isRepository(e.Path, below):
 		if c.Ignored != OnlyIgnored && c.isSelected(e.Path) {
@@ -164,13 +164,13 @@ func (c *cleaner) adderOf(e worktree.Found, below []worktree.Found, excluded boo
 		}
 		return add, whole
 	case c.isRemovable(e, excluded):
-		return func() { c.addToRemove([]worktree.Found{e}) }, true
+		return func() { c.addToRemove([]*worktree.Found{e}) }, true
 	}
 	return nil, false
 }
 
 // isRemovable reports whether a file is to be removed.
-func (c *cleaner) isRemovable(f worktree.Found, excluded bool) bool {
+func (c *cleaner) isRemovable(f *worktree.Found, excluded bool) bool {
 	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.isSelected(f.Path) || path.Base(f.Path) == worktree.GitName || c.idx.Intended(f.Path) {
 		return false
 	}
@@ -197,7 +197,7 @@ func (c *cleaner) isInExcluded(path string) bool {
 // isIgnored reports whether a path is ignored, and whether c.Exclude ignores it. A negated
 // pattern of c.Exclude overrides ignore files. Excluded means that the path is in an excluded
 // folder.
-func (c *cleaner) isIgnored(f worktree.Found, excluded bool) (ignored, byExclude bool) {
+func (c *cleaner) isIgnored(f *worktree.Found, excluded bool) (ignored, byExclude bool) {
 	match, rule := c.Exclude.Match(f.Path, f.Dir)
 	byExclude = excluded || match
 	return byExclude || f.State == worktree.Ignored && !rule.Negated, byExclude
@@ -208,14 +208,14 @@ func (c *cleaner) isSelected(path string) bool {
 }
 
 // removeFolder adds a folder, if folders are to be removed.
-func (c *cleaner) removeFolder(f worktree.Found, below []worktree.Found) {
+func (c *cleaner) removeFolder(f *worktree.Found, below []*worktree.Found) {
 	if c.Folders {
-		c.addToRemove(append([]worktree.Found{f}, below...))
+		c.addToRemove(append([]*worktree.Found{f}, below...))
 	}
 }
 
 // addToRemove adds a file, or a folder with everything in it.
-func (c *cleaner) addToRemove(found []worktree.Found) {
+func (c *cleaner) addToRemove(found []*worktree.Found) {
 	top := Cleaned{Path: found[0].Path}
 	if found[0].Dir {
 		top.Path += "/"
@@ -233,7 +233,7 @@ func (c *cleaner) addToRemove(found []worktree.Found) {
 
 // isRepository reports whether a folder is a worktree or a bare repository of kist or git, or
 // git's folder.
-func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
+func (c *cleaner) isRepository(dir string, below []*worktree.Found) bool {
 	if path.Base(dir) == worktree.GitName || isBareRepository(filepath.Join(c.repo.Root(), filepath.FromSlash(dir))) {
 		return true
 	}
@@ -241,7 +241,7 @@ func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
 	if _, err := os.Lstat(filepath.Join(c.repo.Root(), filepath.FromSlash(dir), worktree.GitName)); !errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	return slices.ContainsFunc(below, func(f worktree.Found) bool {
+	return slices.ContainsFunc(below, func(f *worktree.Found) bool {
 		at, _ := tree.Split(f.Path)
 		return at == dir && f.State == worktree.Nested
 	})

@@ -23,7 +23,7 @@ func clearOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	if err != nil {
 		return nil, err
 	}
-	below := map[string][]worktree.Found{}
+	below := map[string][]*worktree.Found{}
 	for _, f := range found {
 		if f.Old != nil || f.State == worktree.ModeChanged { // tracked: ops remove it
 			continue
@@ -35,7 +35,7 @@ func clearOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 
 	c := &cleaner{CleanOptions: CleanOptions{Folders: true, Ignored: WithIgnored}, repo: r, idx: idx}
 	for _, dir := range folders {
-		at := worktree.Found{Path: dir, Dir: true, State: worktree.Untracked}
+		at := &worktree.Found{Path: dir, Dir: true, State: worktree.Untracked}
 		if c.isRepository(dir, below[dir]) {
 			continue
 		}

@@ -180,7 +180,7 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, ops
 
 // findChanged returns the files that differ from the index, and the obstacles among all that
 // a scan found.
-func (o *RemoveOptions) findChanged(idx *index.Index, found []worktree.Found) (changed map[string]bool, obstacles []stage.Obstacle) {
+func (o *RemoveOptions) findChanged(idx *index.Index, found []*worktree.Found) (changed map[string]bool, obstacles []stage.Obstacle) {
 	changed = map[string]bool{}
 	for _, f := range found {
 		if f.State == worktree.Unreadable && f.Dir && !o.Cached {

@@ -80,7 +80,7 @@ func (s *sparsePlan) plan(ctx context.Context) (err error) {
 }
 
 // planClosing finds the open folders outside of the cone that have no changes.
-func (s *sparsePlan) planClosing(found []worktree.Found) {
+func (s *sparsePlan) planClosing(found []*worktree.Found) {
 	changed := map[string]bool{} // folders with changes, at any depth
 	note := func(path string) {
 		dir, _ := tree.Split(path)
@@ -130,7 +130,7 @@ func (s *sparsePlan) planClosing(found []worktree.Found) {
 
 // planRest finds files in folders that are left out already: those with the recorded content, of
 // a call that was killed, and others, which stay.
-func (s *sparsePlan) planRest(ctx context.Context, found []worktree.Found) error {
+func (s *sparsePlan) planRest(ctx context.Context, found []*worktree.Found) error {
 	for path := range index.LeftOutDirs(s.idx) {
 		if !s.cone.Has(path) {
 			s.removes = append(s.removes, worktree.Op{Path: path})

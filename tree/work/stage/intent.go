@@ -57,7 +57,7 @@ func addIntents(ctx context.Context, tx *kist.Tx, idx *index.Index, o AddOptions
 
 // scanAll is [worktree.Worktree.Scan], but always reports files with an intent to add, even if
 // o leaves out untracked or ignored files. They are Untracked, or Deleted if they are missing.
-func scanAll(ctx context.Context, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
+func scanAll(ctx context.Context, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]*worktree.Found, error) {
 	found, err := w.Scan(ctx, idx, o)
 	if err != nil {
 		return nil, err
@@ -83,20 +83,20 @@ func scanAll(ctx context.Context, w *worktree.Worktree, idx *index.Index, o work
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(f worktree.Found) bool { return f.Dir && o.CollapseUntracked })
+	list = slices.DeleteFunc(list, func(f *worktree.Found) bool { return f.Dir && o.CollapseUntracked })
 	for i, f := range list {
 		if f.State == worktree.Absent {
-			list[i] = worktree.Found{Path: f.Path, State: worktree.Deleted}
+			list[i] = &worktree.Found{Path: f.Path, State: worktree.Deleted}
 		}
 	}
 	list = append(list, found...)
-	slices.SortStableFunc(list, func(a, b worktree.Found) int { return tree.ComparePaths(a.Path, b.Path) })
-	return slices.CompactFunc(list, func(a, b worktree.Found) bool { return a.Path == b.Path }), nil
+	slices.SortStableFunc(list, func(a, b *worktree.Found) int { return tree.ComparePaths(a.Path, b.Path) })
+	return slices.CompactFunc(list, func(a, b *worktree.Found) bool { return a.Path == b.Path }), nil
 }
 
 // expand lists the untracked paths in place of untracked folders that have files to be added.
-func expand(ctx context.Context, w *worktree.Worktree, idx *index.Index, found []worktree.Found, above map[string]bool) ([]worktree.Found, error) {
-	var out []worktree.Found
+func expand(ctx context.Context, w *worktree.Worktree, idx *index.Index, found []*worktree.Found, above map[string]bool) ([]*worktree.Found, error) {
+	var out []*worktree.Found
 	for _, f := range found {
 		if f.State != worktree.Untracked || !f.Dir || !above[f.Path] {
 			out = append(out, f)

@@ -18,7 +18,7 @@ import (
 //
 // Remotes are asked only with [AddOptions.AskRemotes]. Without it, findLost knows what a verify
 // or a read has noted.
-func (s *stager) findLost(ctx context.Context, found []worktree.Found, o AddOptions) ([]worktree.Found, error) {
+func (s *stager) findLost(ctx context.Context, found []*worktree.Found, o AddOptions) ([]*worktree.Found, error) {
 	damaged, err := volume.HasDamage(s.repo.Objects())
 	if err != nil || !damaged && !o.AskRemotes {
 		return nil, err
@@ -28,7 +28,7 @@ func (s *stager) findLost(ctx context.Context, found []worktree.Found, o AddOpti
 		read[found[i].Path] = true
 	}
 
-	var lost []worktree.Found
+	var lost []*worktree.Found
 	for path, e := range s.idx.All() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func (s *stager) findLost(ctx context.Context, found []worktree.Found, o AddOpti
 			continue
 		}
 		if info, err := s.worktree.Lstat(path); err == nil && info.Type == e.Type {
-			lost = append(lost, worktree.Found{Path: path, State: worktree.Modified, Type: info.Type, Mode: info.Mode, Stat: info.Stat, Old: e})
+			lost = append(lost, &worktree.Found{Path: path, State: worktree.Modified, Type: info.Type, Mode: info.Mode, Stat: info.Stat, Old: e})
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.repo.Options().Warn(err.Error())
 		}

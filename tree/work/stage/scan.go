@@ -63,7 +63,7 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (comp
 // scan returns the changes in a worktree. A file that is missing because its
 // content was purged or lost, or that kist does not write because it is git's, is no
 // change: the user did not remove it.
-func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
+func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]*worktree.Found, error) {
 	found, err := scanAll(ctx, w, idx, o)
 	if err != nil {
 		return nil, err
@@ -76,10 +76,10 @@ func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *in
 // user did not remove: their content was purged, it was lost and the file was never written, or
 // they are in a folder of git that kist does not write. Rest has all other results, except
 // missing folders of such files: the folders are still tracked.
-type splitScan struct{ rest, purged, lost, unwritten []worktree.Found }
+type splitScan struct{ rest, purged, lost, unwritten []*worktree.Found }
 
-// splitUnavailable splits the result of a scan of w.
-func splitUnavailable(ctx context.Context, r *kist.Repository, w *worktree.Worktree, found []worktree.Found) (split splitScan, err error) {
+// splitUnavailable splits the result of a scan of w. The caller must not use found afterwards.
+func splitUnavailable(ctx context.Context, r *kist.Repository, w *worktree.Worktree, found []*worktree.Found) (split splitScan, err error) {
 	purges, err := r.Purges().View()
 	if err != nil {
 		return split, err
@@ -111,19 +111,17 @@ func splitUnavailable(ctx context.Context, r *kist.Repository, w *worktree.Workt
 		}
 	}
 
-	for _, f := range found {
-		if f.State != worktree.Deleted || !without[f.Path] {
-			split.rest = append(split.rest, f)
-		}
+	split.rest = found
+	if len(without) > 0 {
+		split.rest = slices.DeleteFunc(found, func(f *worktree.Found) bool { return f.State == worktree.Deleted && without[f.Path] })
 	}
-
 	return split, nil
 }
 
 // takeUnwritten moves the missing content of git's own folders from found to s.unwritten, if
 // the folder is absent and kist never wrote a file of it. Above has the folders above it, which
 // may be missing, too.
-func (s *splitScan) takeUnwritten(w *worktree.Worktree, found []worktree.Found) (rest []worktree.Found, above map[string]bool) {
+func (s *splitScan) takeUnwritten(w *worktree.Worktree, found []*worktree.Found) (rest []*worktree.Found, above map[string]bool) {
 	above = map[string]bool{}
 	absent := map[string]bool{} // folders of git
 	for _, f := range found {
@@ -262,23 +260,23 @@ type Status struct {
 	HeadLost  bool                     // HEAD's commit is an accepted loss: everything counts as added
 	Tracking  *kist.UpstreamComparison // HEAD's branch and its upstream; nil: no upstream
 	State     operation.State
-	Staged    []tree.Change    // from HEAD to the index, with renames
-	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type; untracked if it is to be added
-	Untracked []worktree.Found
-	Ignored   []worktree.Found
-	Skipped   []worktree.Found // cannot be read or stored
-	Purged    []worktree.Found // tracked, but missing because their content was purged
-	Lost      []worktree.Found // tracked, but missing because their content is lost
-	Unwritten []string         // tracked folders of git that no command wrote here
-	LeftOut   []string         // untracked folders of git, which add leaves out
-	Partial   []object.Skipped // could not be read during add; a commit records this
+	Staged    []tree.Change     // from HEAD to the index, with renames
+	Changed   []*worktree.Found // from the index to the worktree: modified, deleted, of another mode or type; untracked if it is to be added
+	Untracked []*worktree.Found
+	Ignored   []*worktree.Found
+	Skipped   []*worktree.Found // cannot be read or stored
+	Purged    []*worktree.Found // tracked, but missing because their content was purged
+	Lost      []*worktree.Found // tracked, but missing because their content is lost
+	Unwritten []string          // tracked folders of git that no command wrote here
+	LeftOut   []string          // untracked folders of git, which add leaves out
+	Partial   []object.Skipped  // could not be read during add; a commit records this
 	Conflicts []index.Conflict
 }
 
 // Clean reports whether there is nothing to stage, commit or resolve, and all tracked
 // files can be read. Untracked files do not count.
 func (s *Status) Clean() bool {
-	tracked := func(f worktree.Found) bool { return f.Old != nil }
+	tracked := func(f *worktree.Found) bool { return f.Old != nil }
 	return len(s.Staged)+len(s.Changed)+len(s.Conflicts) == 0 && !slices.ContainsFunc(s.Skipped, tracked)
 }
 

@@ -167,14 +167,14 @@ func (s *stager) editOfStream(ctx context.Context, path string, stored worktree.
 	if s.idx.Dir(path) != nil {
 		return nil, fmt.Errorf("%q is a folder", path)
 	}
-	f := worktree.Found{Path: path, State: worktree.Untracked, Old: s.idx.Entry(path)}
+	f := &worktree.Found{Path: path, State: worktree.Untracked, Old: s.idx.Entry(path)}
 	if f.Old != nil {
 		f.State = worktree.Modified
 	}
 	if f.Old != nil {
 		stored.Entry.SetAttrs(f.Old.Attrs())
 	}
-	e, err := s.editOfStored(ctx, &f, stored, nil)
+	e, err := s.editOfStored(ctx, f, stored, nil)
 	if key := stored.Entry.Content; err == nil && e.kind == editSet && !key.IsZero() {
 		err = graph.CheckPresent(ctx, s.objects, key)
 	}
@@ -232,13 +232,13 @@ func (p *Prepared) Saved() bool { return p != nil && p.isSaved }
 
 // skipMissing makes paths that do not exist unreadable, in place of the results at and
 // below them. So a folder on a disk that is not mounted is not taken for deleted.
-func skipMissing(w *worktree.Worktree, found []worktree.Found, paths []string) []worktree.Found {
+func skipMissing(w *worktree.Worktree, found []*worktree.Found, paths []string) []*worktree.Found {
 	for _, path := range paths {
 		if path == "" || w.Exists(path) {
 			continue
 		}
-		found = slices.DeleteFunc(found, func(f worktree.Found) bool { return tree.Below(f.Path, path) })
-		found = append(found, worktree.Found{Path: path, State: worktree.Unreadable, Err: fs.ErrNotExist})
+		found = slices.DeleteFunc(found, func(f *worktree.Found) bool { return tree.Below(f.Path, path) })
+		found = append(found, &worktree.Found{Path: path, State: worktree.Unreadable, Err: fs.ErrNotExist})
 	}
 	return found
 }
@@ -262,10 +262,10 @@ func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, 
 }
 
 // storeFound stores the files of a scan, and returns the edits for all that it found.
-// Purged content counts as unreadable.
-func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits, error) {
+// Purged content counts as unreadable. The caller must not use found afterwards.
+func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (edits, error) {
 	var list edits
-	files := fileRuns{} // to be read
+	files := found[:0] // to be read
 	var total kist.Amount
 	for i, f := range found {
 		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
@@ -296,7 +296,7 @@ func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits,
 			}
 		default:
 			if !f.Dir {
-				files.addFile(f)
+				files = append(files, f)
 				total.Files++
 				total.Bytes += f.Stat.Size
 				continue
@@ -308,6 +308,7 @@ func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits,
 		list = append(list, e)
 	}
 
+	clear(found[len(files):])
 	at := len(list)
 	list = append(list, make(edits, total.Files)...)
 	err := s.storeFiles(ctx, files, list[at:], total)
@@ -320,7 +321,7 @@ func (s *stager) storeFound(ctx context.Context, found []worktree.Found) (edits,
 
 // storeFiles stores files, total in all, and sets an edit of list for each. It
 // frees each part of files after use: the edits take more and more memory.
-func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, total kist.Amount) error {
+func (s *stager) storeFiles(ctx context.Context, files []*worktree.Found, list edits, total kist.Amount) error {
 	dst := object.Writer(s.objects)
 	if s.purges.AnyPurged() {
 		dst = &kist.Withheld{Writer: dst, Purges: s.purges}
@@ -333,19 +334,24 @@ func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, tot
 		}
 	}
 
-	for i := range files {
-		err := s.worktree.StoreAll(ctx, dst, files[i], func(at int, stored worktree.Stored, err error) error {
-			list[at], err = s.editOfStored(ctx, &files[i][at], stored, err)
+	for len(files) > 0 {
+		part := files[:min(len(files), filesAtOnce)]
+		err := s.worktree.StoreAll(ctx, dst, part, func(at int, stored worktree.Stored, err error) error {
+			list[at], err = s.editOfStored(ctx, part[at], stored, err)
 			return err
 		}, report)
 		if err != nil {
 			return err
 		}
-		list, before, files[i] = list[len(files[i]):], now, nil
+		list, files, before = list[len(part):], files[len(part):], now
+		clear(part)
 	}
 
 	return nil
 }
+
+// filesAtOnce is the number of files that are stored before their results of the scan are freed.
+const filesAtOnce = 16 << 10
 
 // editOfStored returns the edit for a file that was stored, or that failed with err.
 func (s *stager) editOfStored(ctx context.Context, f *worktree.Found, stored worktree.Stored, err error) (edit, error) {
@@ -382,7 +388,7 @@ func (s *stager) editOfStored(ctx context.Context, f *worktree.Found, stored wor
 
 // impliesFolder reports whether the results in a folder show that the folder was
 // added or deleted. found begins with the first result after the folder.
-func impliesFolder(dir string, found []worktree.Found) bool {
+func impliesFolder(dir string, found []*worktree.Found) bool {
 	for _, f := range found {
 		switch {
 		case !tree.Below(f.Path, dir):
@@ -392,21 +398,6 @@ func impliesFolder(dir string, found []worktree.Found) bool {
 		}
 	}
 	return false
-}
-
-// fileRuns is a list in parts, so that the memory of each part can be freed
-// before the others are used.
-type fileRuns [][]worktree.Found
-
-// runLength is the number of files in a part.
-const runLength = 16 << 10
-
-func (l *fileRuns) addFile(f worktree.Found) {
-	if n := len(*l); n == 0 || len((*l)[n-1]) == runLength {
-		*l = append(*l, nil)
-	}
-	last := &(*l)[len(*l)-1]
-	*last = append(*last, f)
 }
 
 // withNoteEdits returns stored, after edits that remove the notes of the index about the other

@@ -342,19 +342,19 @@ func statusLines(s *stage.Status) []statusLine {
 
 // changedPaths returns the tracked paths that have changed in the worktree.
 // Where a FIFO or the like has taken the place of a file, the file is gone.
-func changedPaths(s *stage.Status) []worktree.Found {
+func changedPaths(s *stage.Status) []*worktree.Found {
 	changed := listedChanges(s.Changed)
 	for _, f := range s.Skipped {
 		if f.State != worktree.Unreadable && f.Old != nil {
-			changed = append(changed, worktree.Found{Path: f.Path, State: worktree.Deleted, Old: f.Old})
+			changed = append(changed, &worktree.Found{Path: f.Path, State: worktree.Deleted, Old: f.Old})
 		}
 	}
 	return changed
 }
 
 // listedChanges leaves out folders that came or went, if their files are listed.
-func listedChanges(found []worktree.Found) []worktree.Found {
-	var shown []worktree.Found
+func listedChanges(found []*worktree.Found) []*worktree.Found {
+	var shown []*worktree.Found
 	for i, f := range found {
 		whole := f.State == worktree.Deleted || f.State == worktree.Untracked || f.State == worktree.Ignored
 		if f.Dir && whole && i+1 < len(found) && tree.Below(found[i+1].Path, f.Path) {
@@ -366,7 +366,7 @@ func listedChanges(found []worktree.Found) []worktree.Found {
 }
 
 // foundLetter returns git's letter for a difference between the worktree and the index.
-func foundLetter(f worktree.Found) byte {
+func foundLetter(f *worktree.Found) byte {
 	switch f.State {
 	case worktree.Deleted:
 		return 'D'
@@ -379,7 +379,7 @@ func foundLetter(f worktree.Found) byte {
 }
 
 // skipReason returns the reason why a path cannot be stored.
-func skipReason(f worktree.Found) string {
+func skipReason(f *worktree.Found) string {
 	if f.Err != nil && f.State == worktree.Unreadable {
 		return stage.ReasonWithoutPath(f.Err)
 	}

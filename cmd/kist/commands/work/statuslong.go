@@ -242,11 +242,11 @@ func (p *longStatus) writeUnstaged() {
 	}
 }
 
-func (p *longStatus) foundText(f worktree.Found) string {
+func (p *longStatus) foundText(f *worktree.Found) string {
 	return p.env.Shown(p.repo, cli.Folded(f.Path, f.Dir))
 }
 
-func (p *longStatus) writePaths(title, hint string, found []worktree.Found) {
+func (p *longStatus) writePaths(title, hint string, found []*worktree.Found) {
 	if len(found) == 0 {
 		return
 	}

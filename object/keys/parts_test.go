@@ -247,6 +247,7 @@ func (k *keptParts) read(ctx context.Context, parts []Part) ([][]byte, error) {
 	if len(absent) == 0 {
 		return pieces, nil
 	}
+
 	read, err := k.source.read(ctx, absent)
 	if err != nil {
 		return nil, err

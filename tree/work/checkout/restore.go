@@ -60,14 +60,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 		return restoreIndex(ctx, r, idx, source, o)
 	}
 
-	f, err := ForceOps(ctx, r, idx, source, o.Paths)
-	switch {
-	case err != nil:
-	case !o.Staged:
-		f.Whole = nil // they are not in the worktree
-	case o.Overlay:
-		err = f.splitFolders(ctx, r, idx, source)
-	}
+	f, err := restoreForced(ctx, r, idx, source, o)
 	if err != nil {
 		return 0, err
 	}
@@ -103,6 +96,19 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	}
 
 	return len(keep) + len(f.Whole), stage.ApplyOps(ctx, r, idx, keep, a)
+}
+
+// restoreForced returns what makes paths of the worktree, and of the index with o.Staged, match source.
+func restoreForced(ctx context.Context, r *kist.Repository, idx *index.Index, source compare.Side, o RestoreOptions) (Forced, error) {
+	f, err := ForceOps(ctx, r, idx, source, o.Paths)
+	switch {
+	case err != nil:
+	case !o.Staged:
+		f.Whole = nil // they are not in the worktree
+	case o.Overlay:
+		err = f.splitFolders(ctx, r, idx, source)
+	}
+	return f, err
 }
 
 // splitFolders replaces the changes of whole folders by those of their paths.

@@ -32,6 +32,8 @@ func TestSparseLikeFull(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			x := newSparseTwins(t, seed)
+			x.sparse("sparse", "set", sparseFolders[1+x.rnd.IntN(len(sparseFolders)-1)])
+			x.compare() // so each round leaves out folders
 			for range 40 {
 				x.step()
 				x.compare()
@@ -290,7 +292,7 @@ func (x *sparseTwins) step() {
 	x.touch()
 	branch := []string{"main", "one", "two"}[x.rnd.IntN(3)]
 
-	switch n := x.rnd.IntN(26); {
+	switch n := x.rnd.IntN(29); {
 	case n >= 20:
 		x.stage(n)
 	case n < 5:
@@ -307,6 +309,10 @@ func (x *sparseTwins) step() {
 		x.both("switch", "-C", branch)
 	case n < 12:
 		x.both("switch", branch)
+	case n == 12 && x.rnd.IntN(3) == 0:
+		x.both("merge", "--no-ff", "--no-commit", branch)
+		x.compare()
+		x.both("merge", "--abort")
 	case n == 12:
 		x.settle(x.both("merge", branch))
 	case n == 13:
@@ -368,12 +374,27 @@ func (x *sparseTwins) stage(n int) {
 		x.both("switch", "main")
 		x.both("import", folder, "--as", "commits")
 		x.both("switch", "imported")
+
+	case 26:
+		x.both("reset", "--soft", "HEAD~1")
+		x.both("restore", "-SW", ".")
+	case 27:
+		x.both("reset", "--soft", "HEAD~1")
+		x.input = strings.Repeat([]string{"y\nn\n", "n\ny\n", "y\n"}[x.rnd.IntN(3)], 20)
+		x.both("reset", "-p")
+		x.input = ""
+		x.settleFiles()
+	case 28:
+		x.both("checkout", "HEAD~1", "--", ".")
+		x.compare()
+		x.both("commit", "-m", "checked out")
 	}
 	x.compare()
 }
 
 // settleFiles makes the files of the full worktree equal to the index in folders that the sparse one
-// leaves out.
+// leaves out. It follows commands that change only the index. After them, the worktrees may differ in this
+// alone: a folder that is left out has no files that could differ from the index.
 func (x *sparseTwins) settleFiles() {
 	x.Helper()
 	var leftOut []string

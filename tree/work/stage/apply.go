@@ -152,10 +152,10 @@ func (o *ApplyOptions) takeLeftOut(ctx context.Context, tx *kist.Tx, idx *index.
 		l.replaceFolder(c)
 	}
 	ops = l.TakeOps(ops)
-	o.Staged = l.TakeChanges(o.Staged)
-	if o.Stage != stageAll { // the index does not change
-		return ops, nil, nil
+	if o.Stage != stageAll { // operations do not change the index
+		clear(l.folders)
 	}
+	o.Staged = l.TakeChanges(o.Staged)
 	folders, err := l.Folders(ctx, tx.Repository().Unpurged(tx))
 	for _, f := range folders {
 		if f.Entry == nil && !f.was.IsZero() { // the worktree may have an empty folder there

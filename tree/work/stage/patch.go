@@ -72,14 +72,9 @@ func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error
 		}
 	}
 
-	entries := make([]*object.Entry, len(inIndex))
-	for i, c := range inIndex {
-		if entries[i], err = c.storeEntry(ctx, r, storage{tx, purges}); err != nil {
-			return err
-		}
-		if !SameEntry(Indexed(idx, c.Path), c.From) {
-			return fmt.Errorf("path %q: %w", c.Path, ErrChanged)
-		}
+	staged, leftOut, err := splitChosen(ctx, tx, idx, inIndex, storage{tx, purges})
+	if err != nil {
+		return err
 	}
 	if err := CheckOps(ctx, r, idx, ops, nil); err != nil {
 		return err
@@ -89,14 +84,49 @@ func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error
 		if now, err := r.Purges().View(); err != nil || now != purges {
 			return errors.Join(err, ErrChanged)
 		}
-		for i, c := range inIndex {
-			if err := c.stageEntry(ctx, idx, entries[i]); err != nil {
+		for _, s := range staged {
+			if err := s.stageEntry(ctx, idx, s.entry); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return ApplyOps(ctx, r, idx, ops, ApplyOptions{Tx: tx, Stage: StageStat, Edit: edit})
+	return ApplyOps(ctx, r, idx, ops, ApplyOptions{Tx: tx, Stage: StageStat, Staged: leftOut, Edit: edit})
+}
+
+// chosenEntry is a choice with its result.
+type chosenEntry struct {
+	Chosen
+	entry *object.Entry
+}
+
+// splitChosen stores the chosen states of paths of idx. It returns those to stage one by one, and the changes in folders that are
+// left out. The error matches [ErrChanged] if idx has another state than From.
+func splitChosen(ctx context.Context, tx *kist.Tx, idx *index.Index, chosen []Chosen, s storage) (staged []chosenEntry, leftOut []tree.Change, err error) {
+	r := tx.Repository()
+	for _, c := range chosen {
+		have, err := IndexedIn(ctx, r.Objects(), idx, c.Path)
+		if err == nil && !SameEntry(have, c.From) {
+			err = fmt.Errorf("path %q: %w", c.Path, ErrChanged)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		e, err := c.storeEntry(ctx, r, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		changes := []tree.Change{{Path: c.Path, New: e}}
+		for _, dir := range c.Emptied(ctx, e) {
+			changes = append(changes, tree.Change{Path: dir})
+		}
+		if _, out := SplitChanges(idx, r.Config().Cone(), changes); len(out) > 0 {
+			leftOut = append(leftOut, out...)
+		} else {
+			staged = append(staged, chosenEntry{c, e})
+		}
+	}
+	return staged, leftOut, nil
 }
 
 // Entry returns the chosen state of the path, nil if it is to be removed. It stores a new
@@ -218,7 +248,10 @@ func (c Chosen) InIndex(ctx context.Context, r *kist.Repository) (Chosen, error)
 	if err != nil {
 		return c, err
 	}
-	now := Indexed(idx, c.Path)
+	now, err := IndexedIn(ctx, r.Objects(), idx, c.Path)
+	if err != nil {
+		return c, err
+	}
 	switch {
 	case SameEntry(now, c.From):
 		return c, nil

@@ -6,8 +6,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
@@ -112,8 +110,8 @@ func (c *Cache) Shared(ctx context.Context, key object.Key) ([]byte, error) {
 func (c *Cache) Prefetch(ctx context.Context, keys []object.Key) {
 	ctx = context.WithoutCancel(ctx)
 	if below, ok := c.Reader.(object.BatchReader); ok {
-		if batch := c.beginBatch(keys); len(batch) > 0 {
-			go c.readBatch(ctx, below, batch)
+		if batch, order := c.beginBatch(keys); len(batch) > 0 {
+			go c.readBatch(ctx, below, batch, order)
 		}
 		return
 	}
@@ -136,24 +134,25 @@ func (c *Cache) HasFar() bool {
 	return batches || object.HasFar(c.Reader)
 }
 
-// beginBatch adds a read for each of keys that the cache neither has nor reads.
-func (c *Cache) beginBatch(keys []object.Key) map[object.Key]*read {
+// beginBatch adds a read for each of keys that the cache neither has nor reads. Order has these keys in their order.
+func (c *Cache) beginBatch(keys []object.Key) (batch map[object.Key]*read, order []object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	batch := map[object.Key]*read{}
+	batch = map[object.Key]*read{}
 	for _, key := range keys {
 		if c.kept[key] == nil && c.reads[key] == nil {
+			order = append(order, key)
 			r := &read{done: make(chan struct{}), waiting: 1, stop: func() {}} // the batch waits, so it never stops
 			c.reads[key], batch[key] = r, r
 		}
 	}
-	return batch
+	return batch, order
 }
 
-// readBatch ends the reads of a batch.
-func (c *Cache) readBatch(ctx context.Context, below object.BatchReader, batch map[object.Key]*read) {
+// readBatch ends the reads of a batch, whose keys it reads in the given order.
+func (c *Cache) readBatch(ctx context.Context, below object.BatchReader, batch map[object.Key]*read, order []object.Key) {
 	var mu sync.Mutex // guards batch
-	err := below.GetAll(ctx, slices.Collect(maps.Keys(batch)), func(key object.Key, data []byte) error {
+	err := below.GetAll(ctx, order, func(key object.Key, data []byte) error {
 		mu.Lock()
 		r := batch[key]
 		delete(batch, key)

@@ -226,16 +226,25 @@ const tailSize = 64 << 10
 // pack is damaged or another pack. Errors of get are returned unchanged.
 // Memory is bounded by the size of the pack.
 func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, error) {
+	if err := info.checkInfo(); err != nil {
+		return nil, damageIn(info.Name, "size", err)
+	}
+	if _, err := (&packReader{info: info, get: get}).readVersion(); err != nil {
+		return nil, err
+	}
+	return ReadIndexOnly(info, tailSize, get)
+}
+
+// ReadIndexOnly is [ReadIndex] without the check of the header. It first reads about as many bytes of the end as the caller expects
+// the index to have: then it takes one read.
+func ReadIndexOnly(info Info, expected int, get func(p []byte, off int64) (int, error)) ([]Entry, error) {
 	p := &packReader{info: info, get: get}
 	if err := info.checkInfo(); err != nil {
 		return nil, damageIn(p.info.Name, "size", err)
 	}
-	if _, err := p.readVersion(); err != nil {
-		return nil, err
-	}
 
 	size := int(info.Size)
-	tail := make([]byte, min(tailSize, size-remote.HeaderSize))
+	tail := make([]byte, min(max(expected, trailerSize), size-remote.HeaderSize))
 	if err := p.readFull("trailer", tail, size-len(tail)); err != nil {
 		return nil, err
 	}

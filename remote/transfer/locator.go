@@ -39,11 +39,12 @@ type knownPack struct {
 
 // The rules for reading indexes of packs.
 const (
-	fewKeys      = 2       // keys that are looked up one by one
-	someKeys     = 8       // of more keys, four are looked up next
-	probes       = 4       // keys that are looked up to find the packs of the others
-	knownPacks   = 32      // indexes of packs in memory
-	knownEntries = 200_000 // of them, at 68 bytes each
+	fewKeys      = 2        // keys that are looked up one by one
+	someKeys     = 8        // of more keys, four are looked up next
+	probes       = 4        // keys that are looked up to find the packs of the others
+	knownPacks   = 1024     // indexes of packs in memory
+	knownEntries = 200_000  // of them, at 68 bytes each
+	leastIndex   = 16 << 10 // bytes of a pack's end that are read for its index
 )
 
 // LocatorAt returns a Locator at head, or at a later head if an index file is missing. See [Remote.SnapshotAt].
@@ -112,11 +113,12 @@ func (l *Locator) Locate(ctx context.Context, keys []object.Key) ([]pack.Entry, 
 // ownIndexSize estimates the size of a pack's own index in bytes: as if all chunks were as large as the one of e. Nodes lie beside nodes, and
 // have some KiB on average.
 func ownIndexSize(e pack.Entry) int64 {
+	const perObject = 50
 	size := e.Stored
 	if e.Key.Kind.IsNode() {
 		size = max(size, 4<<10)
 	}
-	return int64(e.Pack.Size) / int64(size+EntryRoom) * EntryRoom
+	return int64(e.Pack.Size)/int64(size+perObject)*perObject + leastIndex
 }
 
 // findInWhole returns the entry of an object by the index files that are here, or a zero one.
@@ -190,11 +192,12 @@ func (l *Locator) findByNeighbours(ctx context.Context, keys []object.Key, open 
 		}
 		open = slices.DeleteFunc(open, func(at int) bool { return !found[at].Key.IsZero() })
 
-		var packs []pack.Info
+		var packs []pack.Entry
 		for _, at := range tried {
-			p := found[at].Pack
-			if !p.Name.IsZero() && !slices.Contains(packs, p) && ownIndexSize(found[at]) <= int64(len(open))*2*requestCost {
-				packs = append(packs, p)
+			e := found[at]
+			same := func(have pack.Entry) bool { return have.Pack.Name == e.Pack.Name }
+			if !e.Key.IsZero() && !slices.ContainsFunc(packs, same) && ownIndexSize(e) <= int64(len(open))*2*requestCost {
+				packs = append(packs, e)
 			}
 		}
 		known, cost, err := l.readPackIndexes(ctx, packs)
@@ -220,26 +223,27 @@ func (l *Locator) knownPacks() []*knownPack {
 	return slices.Clone(l.recent)
 }
 
-// readPackIndexes reads the own indexes of packs, and returns what that cost. It passes over packs whose index is known, or cannot be
+// readPackIndexes reads the own indexes of packs, of which each of entries is in another, and returns what that cost. It passes over packs whose index is known, or cannot be
 // read: the index files have their entries, too.
-func (l *Locator) readPackIndexes(ctx context.Context, packs []pack.Info) (read []*knownPack, cost int64, err error) {
+func (l *Locator) readPackIndexes(ctx context.Context, entries []pack.Entry) (read []*knownPack, cost int64, err error) {
 	l.mu.Lock()
-	packs = slices.DeleteFunc(packs, func(p pack.Info) bool {
-		return l.bad[p.Name] || slices.ContainsFunc(l.recent, func(k *knownPack) bool { return k.name == p.Name })
+	entries = slices.DeleteFunc(entries, func(e pack.Entry) bool {
+		return l.bad[e.Pack.Name] || slices.ContainsFunc(l.recent, func(k *knownPack) bool { return k.name == e.Pack.Name })
 	})
 	l.mu.Unlock()
 
-	lists, costs := make([]*knownPack, len(packs)), make([]int64, len(packs))
-	err = Parallel(ctx, l.r.o.Jobs, len(packs), func(ctx context.Context, i int) error {
-		entries, err := pack.ReadIndex(packs[i], func(p []byte, off int64) (int, error) {
+	lists, costs := make([]*knownPack, len(entries)), make([]int64, len(entries))
+	err = Parallel(ctx, l.r.o.Jobs, len(entries), func(ctx context.Context, i int) error {
+		info := entries[i].Pack
+		list, err := pack.ReadIndexOnly(info, int(ownIndexSize(entries[i])), func(p []byte, off int64) (int, error) {
 			costs[i] += requestCost + int64(len(p))
-			return l.r.ReadPack(ctx, packs[i], p, off)
+			return l.r.ReadPack(ctx, info, p, off)
 		})
 		if err != nil && !IsBadCopy(err) && !object.IsUnreadable(err) {
-			return fmt.Errorf("read pack %s: %w", packs[i].Name, err)
+			return fmt.Errorf("read pack %s: %w", info.Name, err)
 		}
 		if err == nil {
-			lists[i] = &knownPack{packs[i].Name, entries}
+			lists[i] = &knownPack{info.Name, list}
 		}
 		return nil
 	})
@@ -252,7 +256,7 @@ func (l *Locator) readPackIndexes(ctx context.Context, packs []pack.Info) (read 
 	for i, k := range lists {
 		cost += costs[i]
 		if k == nil {
-			l.bad[packs[i].Name] = true
+			l.bad[entries[i].Pack.Name] = true
 			continue
 		}
 		read = append(read, k)

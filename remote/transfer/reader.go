@@ -30,6 +30,7 @@ type Reader struct {
 
 	nodes *pack.Values // reads blocks of packs with nodes
 	files packFiles
+	ahead batchAhead
 }
 
 // ErrorAge is the age of a head from which on a failed read is tried again at the present head.
@@ -145,18 +146,17 @@ func (r *Reader) readBatch(ctx context.Context, keys []object.Key, take func(key
 	if err != nil {
 		return nil, err
 	}
-	plan := newReadPlan()
+	var entries []pack.Entry
 	for _, key := range keys {
 		if e, ok := found[key]; ok {
-			plan.add(e)
+			entries = append(entries, e)
 		} else {
 			left = append(left, key)
 		}
 	}
-	plan.sortRecords()
 
 	var mu sync.Mutex // guards left
-	err = plan.readAll(ctx, r.remote.o.Jobs, r.remote.ReadPack, func(ctx context.Context, v readValue) error {
+	use := func(ctx context.Context, v readValue) error {
 		data, err := v.value, v.err
 		if err == nil {
 			data, err = r.remote.values.Decode(ctx, v.Entry, v.value, v.held)
@@ -174,7 +174,8 @@ func (r *Reader) readBatch(ctx context.Context, keys []object.Key, take func(key
 			return err
 		}
 		return take(v.Key, data)
-	})
+	}
+	err = r.ahead.readEntries(ctx, r.remote.o.Jobs, entries, r.remote.ReadPack, use)
 	return left, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -53,7 +54,6 @@ func TestArchivedContent(t *testing.T) {
 		{"-C", "lazy", "restore", "--source", "origin/main", "large"},
 		{"-C", "lazy", "fetch", "--data", "origin/main:large"},
 		{"-C", "lazy", "fetch", "--full"},
-		{"-C", "r", "verify", "--read-data", "--remote", "origin"},
 		{"-C", "r", "remote", "copy", "origin", s.path("copy")},
 	} {
 		if args[2] == "remote" {
@@ -77,6 +77,48 @@ func TestArchivedContent(t *testing.T) {
 	s.kist("-C", "lazy", "fetch")
 	s.kist("-C", "r", "remote", "gc", "origin")
 	s.kist("-C", "r", "verify", "--remote", "origin")
+}
+
+// A check of a remote reads everything but archived packs. It counts them, in one line and in JSON, and its status shows that it is not
+// complete. Damage of other packs is found and repaired.
+func TestVerifyArchived(t *testing.T) {
+	s, fake, _, packs := archived(t)
+	r := s.in("r")
+	verify := func(status int, more ...string) outcome {
+		t.Helper()
+		fake.Reset()
+		o := r.run(append([]string{"verify", "--read-data", "--remote", "origin"}, more...)...)
+		if o.status != status || fake.Count("restore") > 0 || fake.Count("get") > 120 {
+			t.Errorf("want status %d: %d requests, %v", status, fake.Count("get"), o)
+		}
+		return o
+	}
+	notChecked := fmt.Sprintf("not checked: %d pack", packs)
+	if o := verify(3); !strings.Contains(o.stderr, notChecked) || !strings.Contains(o.stdout, "no errors found in the other ") {
+		t.Errorf("%v", o)
+	}
+	if o := verify(3, "--json"); !strings.Contains(o.stdout, fmt.Sprintf(`"archived":%d,"bytes_archived":`, packs)) || !strings.Contains(o.stdout, `"errors":[]`) {
+		t.Errorf("%v", o)
+	}
+	if o := verify(3, "--repair"); !strings.Contains(o.stderr, notChecked) || !strings.Contains(o.stdout, "nothing to repair") {
+		t.Errorf("%v", o)
+	}
+
+	for _, key := range fake.Keys("p/packs/") {
+		if fake.Class(key) == "" {
+			data, _ := fake.Object(key)
+			data[len(data)/2] ^= 1
+			fake.SetObject(key, data)
+		}
+	}
+	if o := verify(11); !strings.Contains(o.stderr, notChecked) || !strings.Contains(o.stderr, "damaged or missing") {
+		t.Errorf("%v", o)
+	}
+	verify(3, "--repair")
+	if o := verify(3); !strings.Contains(o.stdout, "no errors found") {
+		t.Errorf("%v", o)
+	}
+	r.kist("verify", "--remote", "origin")
 }
 
 // A fetch with --thaw asks for all packs once, says how many are not ready, and fetches when all are.

@@ -116,6 +116,7 @@ type Care struct {
 	Expired   *retain.ExpireResult // nil: no policy was applied
 	Collected *collect.Stats       // of the remote; nil: not collected
 	Checked   int64                // bytes that were read back
+	Unread    collect.ArchiveStats // packs that the check would have read back
 
 	Evicted   int64 // bytes that were moved to the remote
 	Left      int64 // bytes that are left here, if some were moved

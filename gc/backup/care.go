@@ -127,7 +127,7 @@ func (b *run) checkRemote(ctx context.Context) (did bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	b.Checked = done.Bytes
+	b.Checked, b.Unread = done.Bytes, done.ArchiveStats
 	return true, found.noteChecked(file, done.Last.String())
 }
 

@@ -8,6 +8,18 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
+// ArchiveStats counts the packs that an operation would read, and leaves unread because their store must thaw them first.
+type ArchiveStats struct {
+	Archived      int   `json:"archived" doc:"the number of packs that lie in an archive, and that it could not read"`
+	ArchivedBytes int64 `json:"bytes_archived" doc:"their size"`
+}
+
+// addPack counts a pack.
+func (s *ArchiveStats) addPack(bytes int64) {
+	s.Archived++
+	s.ArchivedBytes += bytes
+}
+
 // mustCopyArchived reports whether the reachable objects of an archived pack are to be copied: half of it is garbage, or it must not stay
 // as it is. Stores charge for archived files that are deleted early, and for each read. So less garbage stays.
 func mustCopyArchived(p *livePack) bool {
@@ -40,8 +52,7 @@ func leaveUnreadable(ctx context.Context, c *Collection) error {
 	for _, p := range c.livePacks {
 		if unread[p.Name] {
 			p.mustCopy = false
-			c.stats.Archived++
-			c.stats.ArchivedBytes += c.sizeOf(p.Name.Path())
+			c.stats.addPack(c.sizeOf(p.Name.Path()))
 		}
 	}
 	return err

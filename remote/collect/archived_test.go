@@ -46,6 +46,50 @@ func (b *icebox) List(ctx context.Context, prefix string) iter.Seq2[remote.Info,
 	}
 }
 
+// A check counts an archived pack, and reads all others. A thawed pack is read.
+func TestCheckArchived(t *testing.T) {
+	b := &icebox{Memory: transfertest.NewRemote(t)}
+	p := transfertest.NewPusher(t, b)
+	p.KeepSmall = true
+	p.MustPush("main", p.MakeCommit(p.MakeTree(map[string]string{"a": "first", "b": "second"}, nil)))
+	p.MustPush("more", p.MakeCommit(p.MakeTree(map[string]string{"a": "first", "b": "other"}, nil)))
+	packs := b.Names("packs/")
+	check := func(o collect.CheckOptions) (collect.Checked, int) {
+		t.Helper()
+		r, err := transfertest.OpenTest(t, b, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		problems := 0
+		done, err := collect.Check(t.Context(), r, o, func(collect.Problem) { problems++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done, problems
+	}
+
+	all, _ := check(collect.CheckOptions{Sample: 1})
+	for _, name := range packs {
+		b.archived, b.thawed = name, false
+		size := int64(len(b.Data(name)))
+		done, problems := check(collect.CheckOptions{Sample: 1})
+		if want := (collect.ArchiveStats{Archived: 1, ArchivedBytes: size}); done.ArchiveStats != want || problems > 0 || done.Bytes != all.Bytes-size {
+			t.Errorf("%s: %+v, %d problems; want %+v and %d bytes", name, done, problems, want, all.Bytes-size)
+		}
+		b.thawed = true
+		if done, problems := check(collect.CheckOptions{ReadData: true}); done.Archived > 0 || problems > 0 {
+			t.Errorf("%s, thawed: %+v, %d problems", name, done, problems)
+		}
+	}
+
+	b.archived, b.thawed = packs[0], false
+	b.Damage(packs[1], 20)
+	if done, problems := check(collect.CheckOptions{Sample: 1}); done.Archived != 1 || problems == 0 {
+		t.Errorf("with a damaged pack: %+v, %d problems", done, problems)
+	}
+}
+
 // A collection leaves an archived pack until half of it is garbage. Then it copies the rest if the store has thawed the pack, and
 // otherwise leaves it and says so. It never reads an archived pack.
 func TestArchivedPacks(t *testing.T) {

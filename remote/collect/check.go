@@ -44,6 +44,8 @@ type Checked struct {
 	Objects int64 `json:"objects" doc:"the number of objects that refs reach"`
 	Bytes   int64 `json:"bytes" doc:"the bytes that were read from packs"`
 
+	ArchiveStats
+
 	Last pack.Name `json:"-"` // the last pack of a sample
 
 	// Lost are missing objects that refs reach, with the name of the user who accepted
@@ -74,8 +76,9 @@ type CheckOptions struct {
 // Check checks a remote, and reports each problem, one call at a time. Each root must
 // follow the one before it. kist.json and the state files must be unchanged. All index
 // files and live packs must exist with their sizes. All objects that refs reach must be in
-// live packs, or be listed as lost; Check reads and checks the nodes among them. The error
-// is the reason why there is no answer.
+// live packs, or be listed as lost; Check reads and checks the nodes among them. ReadData and
+// Sample count the packs that have to be thawed first, and leave them unread. The error is the
+// reason why there is no answer.
 func Check(ctx context.Context, r *transfer.Remote, o CheckOptions, report func(Problem)) (Checked, error) {
 	for {
 		snap, err := r.Snapshot(ctx)

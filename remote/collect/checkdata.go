@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -141,9 +142,10 @@ func (c *checker) linksOfOtherCopy(ctx context.Context, e pack.Entry) ([]object.
 
 // readPacks reads live packs with all values in them, and checks that every reachable
 // object lies where the indexes say. It does not read the packs in bad, which are known to
-// be damaged.
+// be damaged. It counts the packs that have to be thawed first.
 func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
-	left := map[pack.Name]bool{} // not to be read
+	left := map[pack.Name]bool{}     // not to be read
+	archived := map[pack.Name]bool{} // c.mu guards it
 	for i, p := range packs {
 		left[p.Name] = c.options.Subset != nil && !c.options.Subset(i, len(packs))
 	}
@@ -153,7 +155,15 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 		if bad[p.Name.Path()] || left[p.Name] {
 			return nil
 		}
-		return c.addIfDamage(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readWholePack(ctx, p) }))
+		err := retry.Verified(func() error { return c.readWholePack(ctx, p) })
+		if errors.Is(err, remote.ErrArchived) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			archived[p.Name] = true
+			c.totals.addPack(int64(p.Size))
+			return nil
+		}
+		return c.addIfDamage(p.Name.Path(), object.Key{}, err)
 	})
 	if err != nil {
 		return err
@@ -162,7 +172,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	// The remaining objects are not where the indexes say, or the pack's own index is
 	// damaged.
 	for e, err := range c.unconfirmed() {
-		if err != nil || left[e.Pack.Name] {
+		if err != nil || left[e.Pack.Name] || archived[e.Pack.Name] {
 			continue // it was reported, or is not to be read
 		}
 		if bad[e.Pack.Name.Path()] {

@@ -77,13 +77,6 @@ type Stats struct {
 	ArchiveStats
 }
 
-// ArchiveStats counts the archived packs that a collection would rewrite, and their bytes. It leaves them: their store
-// must thaw them first.
-type ArchiveStats struct {
-	Archived      int   `json:"archived" doc:"the number of archived packs that stay, although half of them is garbage or --rekey or a purge requires a copy"`
-	ArchivedBytes int64 `json:"bytes_archived" doc:"their size"`
-}
-
 // LockStats counts the condemned files that are due, but are still locked, their bytes, and the
 // time when the last lock ends.
 type LockStats struct {

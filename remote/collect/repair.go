@@ -31,13 +31,15 @@ type RepairResult struct {
 	Repaired []string  // names of the packs, index files and roots that were replaced
 	Objects  int64     // sent again
 	Lost     []Problem // still damaged or missing
+
+	ArchiveStats // of the check before the repair
 }
 
 // Repair checks all of the remote, as [Check] does, and replaces damaged
 // files. It sends everything that refs and holds need of a damaged pack again, in
 // new packs. Values that are intact there are copied; others come from local, or
-// from other packs. A damaged index file is rebuilt from its copy here, or from the
-// indexes in the packs. Then a root condemns the damaged files, and gc deletes them
+// from other packs. Packs that have to be thawed first are counted, and not checked. A damaged
+// index file is rebuilt from its copy here, or from the indexes in the packs. Then a root condemns the damaged files, and gc deletes them
 // when they are due. Repair does not replace a pack with an object that no source has intact, unless local accepted the loss: then that root lists the object as lost.
 //
 // A damaged root is put back if it is the newest that was seen here: see
@@ -75,9 +77,11 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 	if err := replaceInMemory(ctx, r, head, rep); err != nil {
 		return nil, err
 	}
-	if _, err := Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
+	checked, err := Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) })
+	if err != nil {
 		return nil, err
 	}
+	result.ArchiveStats = checked.ArchiveStats
 	if err := findDamagedPacks(ctx, r, result.Found, rep); err != nil {
 		return nil, err
 	}
@@ -294,6 +298,9 @@ func findDamagedPacks(ctx context.Context, r *transfer.Remote, found []Problem, 
 				continue
 			}
 			_, err := snap.ReadObject(ctx, e)
+			if errors.Is(err, remote.ErrArchived) {
+				continue // nobody can know
+			}
 			if err != nil && !transfer.IsBadCopy(err) {
 				return err
 			}

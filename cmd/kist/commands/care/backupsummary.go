@@ -162,7 +162,11 @@ func (b *backupCommand) effectOf(st backup.Step) string {
 		st := r.Collected
 		return fmt.Sprintf("%s marked, %s deleted; %s left", readable.Plural(uint64(st.Condemned), "file", "files"), readable.FormatCount(uint64(st.Deleted)), readable.FormatSize(uint64(st.After)))
 	case backup.StepCheck:
-		return readable.FormatSize(uint64(r.Checked)) + " read, no errors found"
+		text := readable.FormatSize(uint64(r.Checked)) + " read, no errors found"
+		if r.Unread.Archived > 0 {
+			text += "; " + uncheckedText(r.Unread)
+		}
+		return text
 	}
 	return ""
 }

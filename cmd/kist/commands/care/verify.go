@@ -79,7 +79,8 @@ tags need exist. --read-data then downloads all packs, or a share of them. With
 --repair, kist sends the needed objects of damaged packs from here, rebuilds
 index files, and marks the damaged files for gc to delete. If the keys of an
 encrypted remote are damaged, it stores them again, from the other copy there,
-the copy here, or --keyset FILE.
+the copy here, or --keyset FILE. Packs in an archive (see 'kist help thaw') are
+counted, and everything else is checked; without damage, the exit status is 3.
 
 --signatures checks no data, but who signed the commits and tags that refs
 reach; with --remote, who signed the changes that the remote has had, and no

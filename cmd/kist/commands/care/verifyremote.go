@@ -1,6 +1,7 @@
 package care
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type remoteRepairJSON struct {
 	Repaired []string           `json:"repaired" doc:"the packs and index files that were replaced"`
 	Objects  int64              `json:"objects_sent" doc:"the number of objects that were sent"`
 	Lost     []show.ProblemJSON `json:"lost" doc:"the things that stay damaged or missing"`
+
+	collect.ArchiveStats
 }
 
 // remoteProblems describes problems of a remote, with the commits and paths that they
@@ -107,13 +110,40 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 			show.PrintAffected(ctx, env, r, gap.Commits, gap.Paths)
 		}
 		if len(out.Errors) == 0 {
-			env.PrintOutcome("no errors found: %s in %s, %s read; %s\n", readable.Plural(uint64(done.Objects), "object", "objects"),
-				readable.Plural(uint64(done.Packs), "pack", "packs"), readable.FormatSize(uint64(done.Bytes)), readable.Plural(uint64(done.Roots), "root", "roots"))
+			env.PrintOutcome("no errors found%s, %s read; %s\n", intactText(done), readable.FormatSize(uint64(done.Bytes)), readable.Plural(uint64(done.Roots), "root", "roots"))
 		}
 	}
 	on := " damaged or missing on " + cli.QuoteArg(o.remote)
-	return show.DamageFound(env, len(out.Errors), "thing is"+on, "things are"+on,
-		[]string{"'kist verify --remote " + o.remote + " --repair' sends the intact copies from here; do not remove anything there"})
+	return cmp.Or(show.DamageFound(env, len(out.Errors), "thing is"+on, "things are"+on,
+		[]string{"'kist verify --remote " + o.remote + " --repair' sends the intact copies from here; do not remove anything there"}),
+		tellUnchecked(env, done.ArchiveStats))
+}
+
+// tellUnchecked warns of packs that were not checked because they have to be thawed first. Then it returns the error for a check that
+// is not complete. Its caller has printed everything else.
+func tellUnchecked(env *cli.Env, unread collect.ArchiveStats) error {
+	if unread.Archived == 0 {
+		return nil
+	}
+	if !env.Global.JSON {
+		env.Warn("%s: see 'kist help thaw'", uncheckedText(unread))
+	}
+	return cli.Quiet(cli.ExitPartial)
+}
+
+// uncheckedText describes packs that were not checked.
+func uncheckedText(unread collect.ArchiveStats) string {
+	return fmt.Sprintf("not checked: %s with %s in an archive", readable.Plural(uint64(unread.Archived), "pack", "packs"), readable.FormatSize(uint64(unread.ArchivedBytes)))
+}
+
+// intactText describes the objects and packs of a check that found no damage. Of objects in an archive, only their place is known.
+func intactText(done collect.Checked) string {
+	objects := readable.Plural(uint64(done.Objects), "object", "objects")
+	packs := readable.Plural(uint64(done.Packs-done.Archived), "pack", "packs")
+	if done.Archived > 0 {
+		return " in the other " + packs + ": " + objects + " exist"
+	}
+	return ": " + objects + " in " + packs
 }
 
 // repairRemote repairs a remote from the repository here.
@@ -149,13 +179,15 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *cli.Env, r *kist.R
 		}
 		env.JSON(remoteRepairJSON{
 			DryRun: o.dryRun, Errors: found, Repaired: append([]string{}, result.Repaired...), Objects: result.Objects, Lost: lost,
+			ArchiveStats: result.ArchiveStats,
 		})
 	} else {
 		o.printRemoteRepair(ctx, env, r, result, lost)
 	}
 	on := " damaged or missing on " + cli.QuoteArg(o.remote)
-	return show.DamageFound(env, len(lost), "thing stays"+on, "things stay"+on,
-		[]string{"a clone with intact copies can repair it; whoever pushed or fetched last can restore a damaged root; a state file or kist.json cannot be replaced: push to a new remote then"})
+	return cmp.Or(show.DamageFound(env, len(lost), "thing stays"+on, "things stay"+on,
+		[]string{"a clone with intact copies can repair it; whoever pushed or fetched last can restore a damaged root; a state file or kist.json cannot be replaced: push to a new remote then"}),
+		tellUnchecked(env, result.ArchiveStats))
 }
 
 func (o verifyOptions) printRemoteRepair(ctx context.Context, env *cli.Env, r *kist.Repository, result *collect.RepairResult, lost []show.ProblemJSON) {
@@ -165,6 +197,8 @@ func (o verifyOptions) printRemoteRepair(ctx context.Context, env *cli.Env, r *k
 	show.PrintProblems(ctx, env, r, lost)
 	switch {
 	case len(lost) > 0:
+	case len(result.Found) == 0 && result.Archived > 0:
+		env.PrintOutcome("no errors found in the other packs: nothing to repair\n")
 	case len(result.Found) == 0:
 		env.PrintOutcome("no errors found: nothing to repair\n")
 	case !o.dryRun:

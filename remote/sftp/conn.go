@@ -21,6 +21,10 @@ const (
 	// inFlight is the most requests of a file that wait for their answers: as many bytes as OpenSSH takes at once.
 	inFlight = 64
 
+	// worth is the number of bytes that calls ask each connection to move, on average, before another one is worth its start. A start
+	// takes some ten round trips, and the processor time of some ten MiB.
+	worth = 64 << 20
+
 	// patience is the time that a call gets to end by itself after its context has ended. Then its connection is
 	// closed, which ends all calls that use it.
 	patience = 2 * time.Second
@@ -48,48 +52,52 @@ func (c *conn) has(extension string) bool {
 	return ok
 }
 
-// pool has the connections of a backend. It opens them one after the other, when they are needed, because ssh may
-// have to ask the user something.
+// pool has the connections of a backend. It opens them one after the other, because ssh may have to ask the user something. Only the
+// first call waits for a connection. If much data moves, others are opened beside the calls.
 type pool struct {
-	dial dialer
+	dial  dialer
+	worth int64
 
 	mu      sync.Mutex
 	most    int // connections
 	conns   []*conn
+	moved   int64    // bytes that calls asked for since a connection was opened first
 	opening *attempt // under way, or nil
 	closed  bool
-	ends    sync.WaitGroup // goroutines that wait for the end of a connection
+	ends    sync.WaitGroup // goroutines that open a connection or wait for its end
 }
 
 // attempt is the opening of a connection. After done is closed, err is its error.
 type attempt struct {
 	done chan struct{}
 	err  error
+	stop context.CancelFunc
 }
 
-// take returns a connection with another call on it. The caller gives it back by release. A call that moves much data
-// gets a connection for itself, as long as there may be more.
-func (p *pool) take(ctx context.Context, much bool) (*conn, error) {
+// take returns a connection with another call on it, which moves size bytes. The caller gives it back by release.
+func (p *pool) take(ctx context.Context, size int64) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		if p.closed {
 			return nil, errClosed
 		}
-		var best *conn
 		if len(p.conns) > 0 {
-			best = slices.MinFunc(p.conns, func(a, b *conn) int { return cmp.Compare(a.active, b.active) })
-		}
-		if best != nil && (best.active == 0 || !much || len(p.conns) >= p.most || p.opening != nil) {
+			best := slices.MinFunc(p.conns, func(a, b *conn) int { return cmp.Compare(a.active, b.active) })
+			p.moved += size
+			if best.active > 0 && len(p.conns) < p.most && p.moved >= p.worth*int64(len(p.conns)) && p.opening == nil {
+				p.openBeside(ctx)
+			}
 			best.active++
 			return best, nil
 		}
 		if p.opening == nil {
-			if c, err := p.open(ctx); err == nil || best == nil || ctx.Err() != nil {
-				return c, err
+			c, err := p.open(p.begin(ctx))
+			if err == nil {
+				c.active++
+				p.moved += size
 			}
-			p.most = max(1, len(p.conns)) // the server permits no more
-			continue
+			return c, err
 		}
 
 		a := p.opening
@@ -113,24 +121,45 @@ func isEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// open opens a connection for a call. The caller holds p.mu, which open leaves meanwhile.
+// begin notes that a connection is being opened, and returns the context for it. The caller holds p.mu.
+func (p *pool) begin(ctx context.Context) context.Context {
+	ctx, stop := context.WithCancel(ctx)
+	p.opening = &attempt{done: make(chan struct{}), stop: stop}
+	return ctx
+}
+
+// openBeside opens another connection while calls use the open ones. If it fails, the server permits no more. The
+// caller holds p.mu.
+func (p *pool) openBeside(ctx context.Context) {
+	ctx = p.begin(context.WithoutCancel(ctx)) // later calls use it, too
+	p.ends.Go(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if _, err := p.open(ctx); err != nil {
+			p.most = max(1, len(p.conns))
+		}
+	})
+}
+
+// open opens a connection. The caller has called p.begin and holds p.mu, which open leaves meanwhile.
 func (p *pool) open(ctx context.Context) (*conn, error) {
-	a := &attempt{done: make(chan struct{})}
-	p.opening = a
+	a := p.opening
+	defer a.stop()
 	p.mu.Unlock()
 	c, err := connect(ctx, p.dial)
 	p.mu.Lock()
+	if p.closed {
+		if err == nil {
+			leave(c.link)
+		}
+		err = errClosed
+	}
 	a.err = err
 	p.opening = nil
 	close(a.done)
 	if err != nil {
 		return nil, err
 	}
-	if p.closed {
-		leave(c.link)
-		return nil, errClosed
-	}
-	c.active = 1
 	p.conns = append(p.conns, c)
 	p.ends.Go(func() {
 		_ = c.Client.Wait() // the calls under way get its error
@@ -178,6 +207,9 @@ func (p *pool) release(c *conn) {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.opening != nil {
+		p.opening.stop()
+	}
 	conns := slices.Clone(p.conns)
 	p.mu.Unlock()
 	for _, c := range conns {
@@ -187,13 +219,13 @@ func (p *pool) close() {
 	p.ends.Wait()
 }
 
-// call makes a call over a connection. Its error is one of package remote. After ctx has ended, f gets a moment
+// call makes a call that moves size bytes over a connection. Its error is one of package remote. After ctx has ended, f gets a moment
 // to end. Then all calls over its connection fail.
-func (b *Backend) call(ctx context.Context, op, name string, much bool, f func(ctx context.Context, c *conn) error) error {
+func (b *Backend) call(ctx context.Context, op, name string, size int64, f func(ctx context.Context, c *conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return &remote.Error{Op: op, Name: name, Err: err}
 	}
-	c, err := b.pool.take(ctx, much)
+	c, err := b.pool.take(ctx, size)
 	if err != nil {
 		return convert(ctx, op, name, err)
 	}

@@ -19,16 +19,13 @@ import (
 // maxPacket is the most bytes that package sftp requests at once.
 const maxPacket = 32 << 10
 
-// muchData is the number of bytes from which on a call gets a connection for itself.
-const muchData = 256 << 10
-
 // Get implements [remote.Blobs].
 func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if err := remote.CheckInFolder("get", name, remote.CheckName(name)); err != nil {
 		return 0, err
 	}
 	n := 0
-	err := b.call(ctx, "get", name, len(p) >= muchData, func(ctx context.Context, c *conn) (err error) {
+	err := b.call(ctx, "get", name, int64(len(p)), func(ctx context.Context, c *conn) (err error) {
 		if off < 0 {
 			return &callError{nil, errors.New("negative offset")}
 		}
@@ -141,7 +138,7 @@ func (b *Backend) Stat(ctx context.Context, name string) (info remote.Info, err 
 	if err := remote.CheckInFolder("stat", name, remote.CheckName(name)); err != nil {
 		return remote.Info{}, err
 	}
-	err = b.call(ctx, "stat", name, false, func(ctx context.Context, c *conn) error {
+	err = b.call(ctx, "stat", name, 0, func(ctx context.Context, c *conn) error {
 		st, err := c.describe(b.at(name))
 		if err != nil {
 			return b.explainMissing(c, err)
@@ -184,7 +181,7 @@ func (b *Backend) readAhead(ctx context.Context, prefix string) <-chan folder {
 	result := make(chan folder, 1)
 	go func() {
 		var f folder
-		f.err = b.call(ctx, "list", prefix, false, func(_ context.Context, c *conn) (err error) {
+		f.err = b.call(ctx, "list", prefix, 0, func(_ context.Context, c *conn) (err error) {
 			f.entries, err = b.readFolder(c, prefix)
 			return err
 		})

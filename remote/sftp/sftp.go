@@ -54,7 +54,7 @@ func newBackend(dial dialer, root string, jobs int) *Backend {
 	if jobs <= 0 {
 		jobs = fewConns
 	}
-	return &Backend{pool: pool{dial: dial, most: jobs}, root: root, patience: patience}
+	return &Backend{pool: pool{dial: dial, worth: worth, most: jobs}, root: root, patience: patience}
 }
 
 // Close implements [remote.Backend]. When it returns, no program of the store runs.

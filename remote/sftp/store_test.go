@@ -286,52 +286,78 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// At most as many connections are open as the user wants, and small calls share one.
-func TestConnections(t *testing.T) {
+// begin begins calls that move 1 MiB each. They end with the connections.
+func begin(t *testing.T, b *Backend, calls int) {
+	t.Helper()
+	for range calls {
+		if _, err := b.pool.take(t.Context(), 1<<20); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// opening returns the attempt to open a connection that is under way, or nil.
+func opening(b *Backend) *attempt {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	return b.pool.opening
+}
+
+// countDials returns a dialer that counts its calls. Each call but the first does also what later says, before it connects.
+func countDials(inner dialer, later func(ctx context.Context) error) (dialer, *atomic.Int32) {
 	var dials atomic.Int32
-	inner := goServer(t)
-	counted := func(ctx context.Context) (link, error) { dials.Add(1); return inner(ctx) }
-	b, _ := open(t, counted, 3)
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() { _, _ = b.Stat(t.Context(), fmt.Sprint("packs/", i)) })
-	}
-	wg.Wait()
-	if n := dials.Load(); n != 1 {
-		t.Errorf("%d connections for small calls, want 1", n)
-	}
-	for i := range 20 {
-		wg.Go(func() {
-			if err := put(b, fmt.Sprint("packs/", i), strings.Repeat("x", muchData)); err != nil {
-				t.Error(err)
+	return func(ctx context.Context) (link, error) {
+		if dials.Add(1) > 1 {
+			if err := later(ctx); err != nil {
+				return nil, err
 			}
-		})
+		}
+		return inner(ctx)
+	}, &dials
+}
+
+// Calls share one connection until much data moves. Then others are opened, at most as many as the user wants, and
+// no call waits for them.
+func TestConnections(t *testing.T) {
+	release := make(chan struct{})
+	dial, dials := countDials(goServer(t), func(context.Context) error { <-release; return nil })
+	b, _ := open(t, dial, 3)
+	begin(t, b, worth>>20-1)
+	if n := dials.Load(); n != 1 || opening(b) != nil {
+		t.Fatalf("%d connections, %v being opened; want 1", n, opening(b))
 	}
-	wg.Wait()
-	if n := dials.Load(); n < 2 || n > 3 {
-		t.Errorf("%d connections, want 2 or 3", n)
+	begin(t, b, 20) // none of them waits for the second connection
+	second := opening(b)
+	if second == nil {
+		t.Fatal("much data moves over one connection, and no other is being opened")
+	}
+	close(release)
+	<-second.done
+
+	for range 3 {
+		begin(t, b, worth>>20)
+		if a := opening(b); a != nil {
+			<-a.done
+		}
+	}
+	if n := dials.Load(); n != 3 || len(b.pool.conns) != 3 {
+		t.Errorf("%d connections, want the 3 of the user", n)
 	}
 }
 
 // If the server permits only one connection, all calls use it.
 func TestOneConnection(t *testing.T) {
-	var dials atomic.Int32
-	inner := goServer(t)
-	b, _ := open(t, func(ctx context.Context) (link, error) {
-		if dials.Add(1) > 1 {
-			return nil, errors.New("no more")
-		}
-		return inner(ctx)
-	}, 4)
-	var wg sync.WaitGroup
-	for i := range 10 {
-		wg.Go(func() {
-			if err := put(b, fmt.Sprint("packs/", i), strings.Repeat("x", muchData)); err != nil {
-				t.Error(err)
-			}
-		})
+	dial, dials := countDials(goServer(t), func(context.Context) error { return errors.New("no more") })
+	b, _ := open(t, dial, 4)
+	b.pool.worth = 1
+	begin(t, b, 2)
+	if a := opening(b); a != nil {
+		<-a.done
 	}
-	wg.Wait()
+	begin(t, b, 10)
+	if err := put(b, "packs/a", "x"); err != nil || dials.Load() != 2 {
+		t.Errorf("put: %v, after %d attempts to connect; want 2", err, dials.Load())
+	}
 }
 
 // An ssh that does not connect gives an error of a kind, with its own words, cleaned.
@@ -387,7 +413,7 @@ func TestNotAppendOnly(t *testing.T) {
 	if err := b.Delete(t.Context(), "packs/a"); !errors.Is(err, remote.ErrPermission) {
 		t.Errorf("delete: %v, want ErrPermission", err)
 	}
-	err := b.call(t.Context(), "put", "", false, func(_ context.Context, c *conn) error {
+	err := b.call(t.Context(), "put", "", 0, func(_ context.Context, c *conn) error {
 		f, err := c.OpenFile(b.at("packs/a"), os.O_WRONLY|os.O_TRUNC)
 		if err == nil {
 			err = f.Close()
@@ -428,7 +454,7 @@ func TestFull(t *testing.T) {
 			t.Fatalf("after %d blobs of %d bytes: %v", n, size, err)
 		}
 		temps := 0
-		err = b.call(t.Context(), "list", "", false, func(_ context.Context, c *conn) error {
+		err = b.call(t.Context(), "list", "", 0, func(_ context.Context, c *conn) error {
 			left, err := b.temps(c)
 			temps = len(left)
 			return err
@@ -475,6 +501,18 @@ func TestClose(t *testing.T) {
 	}
 	if err := put(b, "packs/b", "x"); err == nil {
 		t.Error("a closed store stored a blob")
+	}
+}
+
+// Close ends the opening of another connection.
+func TestCloseWhileOpening(t *testing.T) {
+	dial, dials := countDials(goServer(t), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	b, _ := open(t, dial, 2)
+	b.pool.worth = 1
+	begin(t, b, 2)
+	b.Close()
+	if n, a := dials.Load(), opening(b); n != 2 || a != nil {
+		t.Errorf("%d connections, %v being opened; want 2, and none being opened", n, a)
 	}
 }
 

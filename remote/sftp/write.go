@@ -24,7 +24,7 @@ func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 	if err := remote.CheckInFolder("put", name, remote.CheckBlob(name)); err != nil {
 		return err
 	}
-	return b.call(ctx, "put", name, size >= muchData, func(ctx context.Context, c *conn) error {
+	return b.call(ctx, "put", name, size, func(ctx context.Context, c *conn) error {
 		return failStore(b.store(ctx, c, name, body, size))
 	})
 }
@@ -34,7 +34,7 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	if err := remote.CheckInFolder("create", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
 	}
-	return b.call(ctx, "create", name, false, func(ctx context.Context, c *conn) error {
+	return b.call(ctx, "create", name, int64(len(data)), func(ctx context.Context, c *conn) error {
 		return failStore(b.store(ctx, c, name, bytes.NewReader(data), int64(len(data))))
 	})
 }
@@ -184,7 +184,7 @@ func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
 	if err := remote.CheckInFolder("replace", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
 	}
-	return b.call(ctx, "replace", name, false, func(ctx context.Context, c *conn) error {
+	return b.call(ctx, "replace", name, int64(len(data)), func(ctx context.Context, c *conn) error {
 		return failStore(b.replace(ctx, c, name, data))
 	})
 }
@@ -220,7 +220,7 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 	if err := remote.CheckInFolder("delete", name, remote.CheckName(name)); err != nil {
 		return err
 	}
-	return b.call(ctx, "delete", name, false, func(ctx context.Context, c *conn) error {
+	return b.call(ctx, "delete", name, 0, func(ctx context.Context, c *conn) error {
 		var d *sftp.File
 		var group errgroup.Group
 		group.Go(func() error {
@@ -265,7 +265,7 @@ func (b *Backend) remove(c *conn, name string) error {
 // clock of the server. If a writer is still alive, its Put fails with remote.ErrTemporary. It returns the
 // number of removed files.
 func (b *Backend) RemoveTemps(ctx context.Context, before time.Time) (removed int, err error) {
-	err = b.call(ctx, "delete", remote.TempFolder, false, func(ctx context.Context, c *conn) error {
+	err = b.call(ctx, "delete", remote.TempFolder, 0, func(ctx context.Context, c *conn) error {
 		infos, err := b.temps(c)
 		if err != nil {
 			return err

@@ -9,8 +9,8 @@ import (
 )
 
 // batchAhead reads packs ahead while batches follow one another in them, as those of a large file do. So a pack that is read in order takes
-// one or two requests. It is safe for concurrent use, but helps only one batch at a time. What it has read ahead stays in memory, up to
-// mostAhead bytes and a half, until a batch does not follow.
+// one or two requests. It is safe for concurrent use, but helps only one batch at a time. It keeps the bytes read ahead, up to one and a half
+// times mostAhead, until a batch does not follow.
 type batchAhead struct {
 	mu   sync.Mutex // held by a batch
 	last pack.Entry // that the batch before ended with; zero: none

@@ -81,7 +81,7 @@ func TestBatchAheadFilm(t *testing.T) {
 	}
 }
 
-// Batches that do not follow one another read only what they need, also beside a film.
+// Batches that do not follow one another read only their own values, also beside a film.
 func TestBatchAheadOutOfOrder(t *testing.T) {
 	f, a := newFilm(90), &batchAhead{}
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -223,8 +223,8 @@ func (l *Locator) knownPacks() []*knownPack {
 	return slices.Clone(l.recent)
 }
 
-// readPackIndexes reads the own indexes of packs, of which each of entries is in another, and returns what that cost. It passes over packs whose index is known, or cannot be
-// read: the index files have their entries, too.
+// readPackIndexes reads the own indexes of the packs of entries, and returns their cost. No two entries are in one pack. It passes over packs
+// whose index is known, or cannot be read: the index files have their entries, too.
 func (l *Locator) readPackIndexes(ctx context.Context, entries []pack.Entry) (read []*knownPack, cost int64, err error) {
 	l.mu.Lock()
 	entries = slices.DeleteFunc(entries, func(e pack.Entry) bool {

@@ -252,6 +252,7 @@ func (k *keptParts) read(ctx context.Context, parts []Part) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range parts {
 		if pieces[i] != nil {
 			continue

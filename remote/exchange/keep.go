@@ -204,6 +204,7 @@ func (k *keeper) move(ctx context.Context) error {
 		k.commit = old
 		return nil
 	}
+	push.head = snap.State
 	err = k.push(ctx, push, old, commit, all)
 	push.opened = nil // closed
 	if err != nil {

@@ -49,6 +49,7 @@ type PushOptions struct {
 	Ahead *EarlyPush // sent objects before this push, which ends it; or nil
 
 	opened *transfer.Remote // the remote, if it is open; Push closes it
+	head   *rootlog.State   // that opened has just read, or nil
 	expect *object.ID       // if not nil, the present value of each ref
 
 	DryRun   bool
@@ -130,7 +131,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 // optionsOf returns the options of a push, without the records.
 func optionsOf(r *kist.Repository, o PushOptions) (push transfer.PushOptions, err error) {
-	push = transfer.PushOptions{DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, ConfirmAfter: o.ConfirmAfter}
+	push = transfer.PushOptions{DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, ConfirmAfter: o.ConfirmAfter, At: o.head}
 	if push.Head, err = defaultBranch(r, o.Refs); err == nil {
 		push.Updates, err = updates(r, o)
 	}

@@ -44,6 +44,11 @@ func (g *packGiver) planAndCopy(ctx context.Context) error {
 	if g.o.CommitsOnly {
 		g.past = newPastCommits(g)
 	}
+	if g.o.CommitsOnly && len(g.o.Have) == 0 { // a clone, which soon needs trees
+		if err := where.readNodes(ctx); err != nil {
+			return err
+		}
+	}
 	if err := g.receiveAll(ctx); err != nil {
 		return err
 	}

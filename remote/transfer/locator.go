@@ -336,7 +336,7 @@ func (l *Locator) readNodes(ctx context.Context) error {
 		if x.copy == nil {
 			continue
 		}
-		if err := x.ReadNodes(ctx, mostNodes); err != nil {
+		if err := x.ReadNodes(ctx, mostNodes); err != nil && !IsBadCopy(err) { // a look-up finds the damage
 			return err
 		}
 	}

@@ -74,24 +74,9 @@ func (p *pastCommits) give(ctx context.Context, key object.Key) ([]byte, error) 
 	return p.g.rereadObject(ctx, key)
 }
 
-// readNodes makes look-ups of trees cheap for a clone, which soon needs them. Another fetch needs few.
-func (p *pastCommits) readNodes(ctx context.Context) error {
-	if len(p.g.o.Have) > 0 {
-		return nil
-	}
-	err := p.g.where.readNodes(ctx)
-	if IsBadCopy(err) {
-		return nil
-	}
-	return err
-}
-
 // readAll reads all commits and tags of the remote that are not here, unless there are too many.
 func (p *pastCommits) readAll(ctx context.Context) error {
 	p.asked = true
-	if err := p.readNodes(ctx); err != nil {
-		return err
-	}
 	entries := map[object.Key]pack.Entry{}
 	stored := 0
 	for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {

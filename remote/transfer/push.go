@@ -39,6 +39,9 @@ type PushOptions struct {
 	// KeepsAway, if not nil, reports whether a remote at head keeps everything for which local is [AwayKnower] and reports true.
 	KeepsAway func(ctx context.Context, head *rootlog.State) (bool, error)
 
+	// At is a head that this Remote has just read; nil: the push reads it. The push is safe at an older head: it appends no root there.
+	At *rootlog.State
+
 	DryRun   bool           // only plan, and send nothing
 	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
 	Progress func(Progress) // called with the progress, one call at a time; may be nil
@@ -106,9 +109,12 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 		o.Jobs = DefaultPushJobs
 	}
 
-	head, err := HeadToWrite(ctx, r)
-	if err != nil {
-		return nil, nil, err
+	head := o.At
+	if head == nil {
+		var err error
+		if head, err = HeadToWrite(ctx, r); err != nil {
+			return nil, nil, err
+		}
 	}
 
 	// A push that cannot succeed, or has nothing to do, ends here.

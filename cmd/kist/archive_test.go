@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,15 +14,21 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
+// withFakeS3 returns a shell with the credentials of a new server.
+func withFakeS3(t *testing.T) (*shell, *remotetest.FakeS3) {
+	t.Helper()
+	s, fake := newShell(t), remotetest.NewFakeS3(t, 1)
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
+		s.env = append(s.env, name+"="+fake.Getenv(name))
+	}
+	return s, fake
+}
+
 // archived pushes a repository r to a fake S3 whose URL names an archive for large packs, and makes a lazy clone. It returns the number
 // of packs in the archive.
 func archived(t *testing.T) (s *shell, fake *remotetest.FakeS3, url string, packs int) {
 	t.Helper()
-	fake = remotetest.NewFakeS3(t, 1)
-	s = newShell(t)
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
-		s.env = append(s.env, name+"="+fake.Getenv(name))
-	}
+	s, fake = withFakeS3(t)
 	url = fake.URL("p") + "&class=DEEP_ARCHIVE"
 	s.kist("init", "r")
 	r := s.in("r")
@@ -71,6 +79,14 @@ func TestArchivedContent(t *testing.T) {
 	}
 	if branches := s.kist("-C", "lazy", "branch"); strings.Contains(branches, "main") {
 		t.Errorf("the failed checkout made a branch: %q", branches)
+	}
+	fake.Reset()
+	o := s.run("-C", "lazy", "restore", "--source", "origin/main", "--to", s.path("out"))
+	if o.status != 3 || strings.Count(o.stderr, ": the content lies in an archive") == 0 || !strings.Contains(o.stderr, "--thaw") || fake.Count("get") > 20 {
+		t.Errorf("%d requests: %v", fake.Count("get"), o)
+	}
+	if got := s.readFiles("out"); len(got) != 22 {
+		t.Errorf("%d files and folders of commits with content that is not in the archive, want 22: %v", len(got), got)
 	}
 	s.kist("-C", "lazy", "log", "origin/main")
 	s.kist("-C", "lazy", "ls", "-r", "origin/main")
@@ -169,5 +185,44 @@ func TestThaw(t *testing.T) {
 	s.kist("clone", "--lazy", "-n", url, "late")
 	if o := s.run("-C", "late", "fetch", "--full", "--thaw", "--yes"); o.status != 3 || fake.Count("restore") != 2*packs {
 		t.Errorf("a thaw after the copies have ended: %d requests, %v", fake.Count("restore"), o)
+	}
+}
+
+// TestThawHowto runs the commands of docs/howto/thaw.md. Its sleep is a request to the store, which moves the clock of the archive.
+func TestThawHowto(t *testing.T) {
+	t.Parallel()
+	s, fake := withFakeS3(t)
+	fake.Watch(func(r *http.Request, _ []byte) {
+		if _, after, ok := strings.Cut(r.URL.Path+"?"+r.URL.RawQuery, "wait-"); ok {
+			days, _, _ := strings.Cut(after, "-")
+			n, err := strconv.Atoi(days)
+			if err != nil {
+				t.Error(err)
+			}
+			fake.PassTime(time.Duration(n) * 24 * time.Hour)
+		}
+	})
+	s.kist("init")
+	s.write(map[string]string{"take-1.mov": noise(objecttest.Rand(4), 10<<20), "notes": "one"})
+	s.commit("first")
+
+	s.page("thaw.md", `pass() { command kist ls-remote "`+fake.URL("wait-$1-days")+`" || true; }
+sleep() { pass 1; }
+kist() {
+	case "$*" in
+	clone*) cd `+s.path("..")+`; rm -rf film ;;
+	verify*) pass 30 ;;
+	*--thaw)
+		command kist "$@" --yes || [ $? = 3 ]
+		[ "$2" = --data ] || pass 1
+		return ;;
+	esac
+	command kist "$@"
+}`, "s3://my-bucket/film?class=DEEP_ARCHIVE", fake.URL("p")+"&class=DEEP_ARCHIVE", "s3://my-bucket/film", fake.URL("p"),
+		"kist verify --remote origin --read-data", "kist verify --remote origin --read-data && exit 9 || [ $? = 3 ]")
+
+	s.wantFiles(s.readFiles("../film"), s.readFiles("."))
+	if fake.Count("restore") == 0 {
+		t.Error("nothing was thawed")
 	}
 }

@@ -106,6 +106,7 @@ type Remote struct {
 	damage  *Damage     // of the repair under way, or nil
 	ahead   *EarlyPacks // for the next push, or nil
 	inParts bool        // see LookUpInParts
+	refused refusedPacks
 
 	encrypted *encrypted // nil: the remote is in clear
 }
@@ -159,10 +160,17 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 // transfers about as many in the time of a request.
 const BaseBlock = 1 << 20
 
-// ReadPack reads from a pack. It is a [pack.Getter].
+// ReadPack reads from a pack. It is a [pack.Getter]. If the pack lies in an archive, it does not ask again for [refusedAge].
 func (r *Remote) ReadPack(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	if err := r.refused.find(p.Name, r.o.Now()); err != nil {
+		return 0, err
+	}
 	n, err := r.b.Get(ctx, p.Name.Path(), b, off)
-	return n, explainArchived(r, p.Name, err)
+	if errors.Is(err, remote.ErrArchived) {
+		err = explainArchived(r, p.Name, err)
+		r.refused.add(p.Name, err, r.o.Now())
+	}
+	return n, err
 }
 
 // errNoFolder is the error for an operation that needs the folder of the remote.

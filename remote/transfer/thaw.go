@@ -68,6 +68,41 @@ func (e *ThawingError) Error() string {
 // Unwrap returns the error of the store.
 func (e *ThawingError) Unwrap() error { return e.Err }
 
+// refusedAge is how long a pack that lies in an archive is not read again. A thaw takes hours, and stores charge for each request. A
+// folder of many files would cause several for each.
+const refusedAge = time.Minute
+
+// refusedPacks remembers the packs that the store could not read, with the errors. It is safe for concurrent use.
+type refusedPacks struct {
+	mu    sync.Mutex
+	packs map[pack.Name]refusal
+}
+
+type refusal struct {
+	err error
+	at  time.Time
+}
+
+// find returns the error of the last read of a pack, if that was refused less than refusedAge ago.
+func (p *refusedPacks) find(name pack.Name, now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last, ok := p.packs[name]; ok && now.Sub(last.at) < refusedAge {
+		return last.err
+	}
+	return nil
+}
+
+// add notes that a read was refused.
+func (p *refusedPacks) add(name pack.Name, err error, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.packs == nil {
+		p.packs = map[pack.Name]refusal{}
+	}
+	p.packs[name] = refusal{err, now}
+}
+
 // explainArchived returns the error of a read from a pack. It is a [*ThawingError] if the pack was asked for.
 func explainArchived(r *Remote, name pack.Name, err error) error {
 	if !errors.Is(err, remote.ErrArchived) {

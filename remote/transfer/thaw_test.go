@@ -2,15 +2,18 @@ package transfer_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
@@ -63,4 +66,55 @@ func TestContentIsMarked(t *testing.T) {
 	if len(want) != 2 || len(m.content) != 1 {
 		t.Errorf("packs %v, marked %q", want, m.content)
 	}
+}
+
+// frozenStore is a store whose packs lie in an archive, until they are thawed. It counts the refused reads.
+type frozenStore struct {
+	*remotetest.Memory
+	thawed  bool
+	refused int
+}
+
+func (f *frozenStore) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if strings.HasPrefix(name, "packs/") && !f.thawed {
+		f.refused++
+		return 0, &remote.Error{Op: "get", Name: name, Err: remote.ErrArchived}
+	}
+	return f.Memory.Get(ctx, name, p, off)
+}
+
+// A pack in an archive costs a request in a minute, however many of its objects are wanted.
+func TestRefusedOnce(t *testing.T) {
+	f := &frozenStore{Memory: transfertest.NewRemote(t), thawed: true}
+	p := transfertest.NewPusher(t, f)
+	p.MustPush("main", p.MakeCommit(p.MakeTree(map[string]string{"a": "one"}, nil)))
+	now := time.Unix(1e9, 0)
+	r, err := transfertest.OpenTest(t, f, t.TempDir(), func(o *transfer.Options) { o.Now = func() time.Time { return now } })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	snap, err := r.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(archived bool, refused int) {
+		t.Helper()
+		_, err := r.ReadPack(t.Context(), snap.LivePacks()[0], make([]byte, 8), 0)
+		if errors.Is(err, remote.ErrArchived) != archived || f.refused != refused {
+			t.Errorf("%d refused reads, error %v; want %d", f.refused, err, refused)
+		}
+	}
+
+	f.thawed = false
+	read(true, 1)
+	read(true, 1)
+	now = now.Add(59 * time.Second)
+	read(true, 1)
+	now = now.Add(time.Second)
+	read(true, 2)
+	f.thawed = true
+	read(true, 2)
+	now = now.Add(time.Minute)
+	read(false, 2)
 }

@@ -171,7 +171,7 @@ var Causes = []struct {
 	{IsA[*registry.LazyError], ExitFailed, "lazy", ""}, // see lazyHint
 	{IsA[*object.BudgetError], ExitPartial, "budget", ""},
 	{IsA[*transfer.ThawingError], ExitRemote, "thawing", "nothing was changed; run the command again then, or 'kist fetch --data PATH --thaw', which counts the packs that are ready"},
-	{matches(remote.ErrArchived), ExitRemote, "archived", "nothing was changed; 'kist fetch --data PATH --thaw' has the store thaw it, in hours: see 'kist help thaw'"},
+	{matches(remote.ErrArchived), ExitRemote, "archived", hintThaw},
 	{IsA[*object.AwayError], ExitRemote, "not-here", "nothing was changed; 'kist fetch --data PATH' brings content here while the remote answers"},
 	{matches(object.ErrEvicted), ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},
@@ -299,6 +299,7 @@ const (
 	hintDamagedRoot  = "the clone that wrote it restores it: 'kist verify --remote NAME --repair' there; if none did, somebody put it there who can write to the store"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
 	hintNewer        = "a newer kist is needed for this repository"
+	hintThaw         = "'kist fetch --thaw' with --data PATH or --full has the store thaw it, in hours: see 'kist help thaw'"
 	hintAway         = "mount the disk, then run the command again: it does only the rest"
 	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
 	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -78,17 +79,28 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 	}
 	partial := LinesError(status, "",
 		readable.Plural(uint64(len(failed.Failed)), "path", "paths")+could,
-		FirstOf(failed.Failed, DetailLines, "", func(f worktree.FailedPath) string { return shown(f.Path) + ": " + stage.ReasonWithoutPath(f.Err) }))
+		FirstOf(failed.Failed, DetailLines, "", func(f worktree.FailedPath) string { return shown(f.Path) + ": " + reasonOf(f.Err) }))
 	if status == ExitFormat {
 		return Hintf(partial, "%s", hintNewer)
 	}
 	if errors.Is(err, worktree.ErrGit) {
 		partial = Hintf(partial, "%s", gitHint)
 	}
+	if errors.Is(err, remote.ErrArchived) {
+		partial = Hintf(partial, "%s", hintThaw)
+	}
 	if object.IsUnreadable(err) {
 		return Hintf(partial, "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
 	}
 	return partial
+}
+
+// reasonOf returns the reason why a path was not written. Content that is away has words of its own.
+func reasonOf(err error) string {
+	if object.IsAway(err) || errors.Is(err, remote.ErrArchived) {
+		return inWords(err)
+	}
+	return stage.ReasonWithoutPath(err)
 }
 
 // leavingShown is the number of commits that WarnLeaving lists.

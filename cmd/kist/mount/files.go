@@ -26,6 +26,7 @@ type fileSystem struct {
 	seed     maphash.Seed
 	owner    fuse.Owner // of nodes without a recorded owner
 	began    time.Time  // the time of nodes without a recorded time
+	words    func(error) string
 	warnings warnings
 
 	mu      sync.Mutex // guards the following
@@ -48,13 +49,14 @@ const (
 	changesTime = time.Second
 )
 
-func newFileSystem(root *browse.Node, warn func(string)) *fileSystem {
+func newFileSystem(root *browse.Node, o Options) *fileSystem {
 	return &fileSystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		seed:          maphash.MakeSeed(),
 		owner:         fuse.Owner{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())},
 		began:         time.Now(),
-		warnings:      warnings{warn: warn, seen: map[string]bool{}},
+		words:         o.Words,
+		warnings:      warnings{warn: o.Warn, seen: map[string]bool{}},
 		inodes:        map[uint64]*inode{fuse.FUSE_ROOT_ID: {Node: root, known: 1}},
 		handles:       map[uint64]any{},
 	}
@@ -323,7 +325,7 @@ func (s *fileSystem) statusOf(name string, err error) fuse.Status {
 	case errors.Is(err, context.Canceled):
 		return fuse.EINTR
 	}
-	s.warnings.addWarning(fmt.Sprintf("%q: %v", name, err))
+	s.warnings.addWarning(fmt.Sprintf("%q: %s", name, s.words(err)))
 	if errors.Is(err, object.ErrLost) || errors.Is(err, object.ErrPurged) || errors.Is(err, object.ErrExpired) {
 		return fuse.ENODATA
 	}

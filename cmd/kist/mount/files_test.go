@@ -12,6 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
 )
@@ -21,7 +22,7 @@ func entry(name string, content byte) *browse.Node {
 }
 
 func TestInodes(t *testing.T) {
-	s := newFileSystem(entry("", 0), func(string) {})
+	s := newFileSystem(entry("", 0), Options{Warn: func(string) {}, Words: error.Error})
 	a := s.enterNode(1, entry("a", 1))
 	for what, id := range map[string]uint64{
 		"another name": s.enterNode(1, entry("b", 1)), "another content": s.enterNode(1, entry("a", 2)), "another folder": s.enterNode(a, entry("a", 1)),
@@ -48,7 +49,7 @@ func TestInodes(t *testing.T) {
 }
 
 func TestEqualNumbers(t *testing.T) {
-	s := newFileSystem(entry("", 0), func(string) {})
+	s := newFileSystem(entry("", 0), Options{Warn: func(string) {}, Words: error.Error})
 	n := entry("a", 1)
 	s.inodes[s.inodeNumber(1, n)] = &inode{Node: entry("other", 2), known: 1} // as if both hashes were equal
 	if id := s.enterNode(1, n); s.findInode(id).Name != "a" {
@@ -81,7 +82,10 @@ func TestRequests(t *testing.T) {
 
 func TestStatuses(t *testing.T) {
 	var warned []string
-	s := newFileSystem(entry("", 0), func(text string) { warned = append(warned, text) })
+	s := newFileSystem(entry("", 0), Options{
+		Warn:  func(text string) { warned = append(warned, text) },
+		Words: func(err error) string { return "in words: " + err.Error() },
+	})
 	for _, c := range []struct {
 		err  error
 		want fuse.Status
@@ -94,6 +98,7 @@ func TestStatuses(t *testing.T) {
 		{&object.AbsentError{Reason: object.ErrLost}, fuse.ENODATA},
 		{&object.AbsentError{}, fuse.EIO},
 		{&object.CorruptError{Err: errors.New("bits")}, fuse.EIO},
+		{object.NewAwayError(object.Key{}, remote.ErrArchived), fuse.EIO},
 	} {
 		for range 2 {
 			if got := s.statusOf("x", c.err); got != c.want {
@@ -101,8 +106,8 @@ func TestStatuses(t *testing.T) {
 			}
 		}
 	}
-	if len(warned) != 5 {
-		t.Errorf("warnings are %q, want 5", warned)
+	if len(warned) != 6 || warned[5] != `"x": in words: `+object.NewAwayError(object.Key{}, remote.ErrArchived).Error() {
+		t.Errorf("warnings are %q, want 6, in words", warned)
 	}
 
 	for i := range 2 * maxWarnings {

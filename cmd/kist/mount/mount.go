@@ -28,7 +28,9 @@ var (
 type Options struct {
 	Name  string       // of the history, as the system lists it
 	Other bool         // let other users look, as far as the recorded permissions allow it
-	Warn  func(string) // receives the reasons of failed reads
+	Warn  func(string) // receives the reasons of failed reads, in the words of Words
+
+	Words func(error) string
 }
 
 // Mounted is a mounted history.
@@ -55,7 +57,7 @@ func Mount(f *Folder, n *browse.Node, o Options) (*Mounted, error) {
 	if o.Other {
 		options = append(options, "default_permissions")
 	}
-	server, err := fuse.NewServer(newFileSystem(n, o.Warn), path, &fuse.MountOptions{
+	server, err := fuse.NewServer(newFileSystem(n, o), path, &fuse.MountOptions{
 		AllowOther: o.Other, Options: options, FsName: o.Name, Name: "kist",
 		MaxWrite: maxRead, MaxReadAhead: maxRead, MaxBackground: 64, EnableSymlinkCaching: true,
 		Logger: log.New(warnWriter(o.Warn), "", 0),

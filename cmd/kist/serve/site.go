@@ -158,9 +158,7 @@ func StatusOf(err error) (code int, text string) {
 		return http.StatusUnprocessableEntity, tree.ErrTooMany.Error()
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, err.Error()
-	case errors.Is(err, remote.ErrArchived):
-		return http.StatusConflict, ArchivedText
-	case object.IsAway(err):
+	case object.IsAway(err), errors.Is(err, remote.ErrArchived):
 		return http.StatusServiceUnavailable, AwayText(err)
 	case errors.As(err, &path) && !object.IsUnreadable(err):
 		return http.StatusBadRequest, "not a path"
@@ -172,15 +170,24 @@ func StatusOf(err error) (code int, text string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// ArchivedText has the words for content that lies in an archive of a remote.
-const ArchivedText = "the content lies in an archive, and cannot be read before a thaw"
-
 // AwayText returns the words for content that is away and cannot be fetched because of err.
 func AwayText(err error) string {
-	if errors.Is(err, object.ErrNoFetch) {
+	switch {
+	case errors.Is(err, object.ErrNoFetch):
 		return "only a remote has this content, and this server does not fetch it"
+	case errors.Is(err, remote.ErrArchived):
+		return "the content lies in an archive, and cannot be read before a thaw"
 	}
 	return "only a remote has this content, and it does not answer"
+}
+
+// RetryAfter returns the number of seconds after which a client may repeat a request that failed with err. A thaw takes hours, and each
+// request for archived content costs one to the store.
+func RetryAfter(err error) string {
+	if errors.Is(err, remote.ErrArchived) {
+		return "3600"
+	}
+	return "1"
 }
 
 // Fail answers with the status of err, in JSON if the request is for the API. It logs an error
@@ -197,7 +204,7 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.log(r.Method + " " + r.URL.EscapedPath() + ": " + err.Error())
 	}
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", RetryAfter(err))
 	}
 	if code == http.StatusUnauthorized && s.login {
 		w.Header().Set("WWW-Authenticate", `Basic realm="kist", charset="UTF-8"`)

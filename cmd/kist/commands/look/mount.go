@@ -96,7 +96,11 @@ func (o *mountOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command
 		}
 	}
 
-	m, err := mount.Mount(o.folder, root, mount.Options{Name: "kist:" + name, Other: o.other, Warn: func(text string) { env.Warn("%s", text) }})
+	m, err := mount.Mount(o.folder, root, mount.Options{
+		Name: "kist:" + name, Other: o.other,
+		Warn:  func(text string) { env.Warn("%s", text) },
+		Words: func(err error) string { return cli.WordsFor(env, err.Error(), err) },
+	})
 	if err != nil {
 		return err
 	}

@@ -241,9 +241,7 @@ func status(err error) (int, string) {
 		return http.StatusForbidden, "access denied"
 	case errors.Is(err, object.ErrPurged), errors.Is(err, object.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
-	case errors.Is(err, remote.ErrArchived):
-		return http.StatusConflict, serve.ArchivedText
-	case object.IsAway(err):
+	case object.IsAway(err), errors.Is(err, remote.ErrArchived):
 		return http.StatusServiceUnavailable, serve.AwayText(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "this takes too long"
@@ -278,7 +276,7 @@ func (q *request) answerError(err error) {
 		q.o.Log(fmt.Sprintf("%s: %s %s: %v", label, q.r.Method, q.r.URL.EscapedPath(), err))
 	}
 	if code == http.StatusServiceUnavailable {
-		q.w.Header().Set("Retry-After", "1")
+		q.w.Header().Set("Retry-After", serve.RetryAfter(err))
 	}
 	http.Error(q.w, text, code)
 }

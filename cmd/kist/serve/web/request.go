@@ -67,7 +67,7 @@ func (s *site) failurePage(err error) page {
 	case errors.Is(err, object.ErrPurged):
 		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}
 	case errors.Is(err, remote.ErrArchived):
-		f = failure{"In an archive", "The content lies in an archive of a remote. 'kist fetch --data PATH --thaw' on the server brings it back in hours.", http.StatusConflict}
+		f = failure{"In an archive", "The content lies in an archive of a remote. 'kist fetch --data PATH --thaw' on the server brings it back in hours.", http.StatusServiceUnavailable}
 	case object.IsAway(err):
 		f = failure{"Not here", awayText(err), http.StatusServiceUnavailable}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -80,6 +80,7 @@ func TestArchivedContent(t *testing.T) {
 	if branches := s.kist("-C", "lazy", "branch"); strings.Contains(branches, "main") {
 		t.Errorf("the failed checkout made a branch: %q", branches)
 	}
+
 	fake.Reset()
 	o := s.run("-C", "lazy", "restore", "--source", "origin/main", "--to", s.path("out"))
 	if o.status != 3 || strings.Count(o.stderr, ": the content lies in an archive") == 0 || !strings.Contains(o.stderr, "--thaw") || fake.Count("get") > 20 {

@@ -106,7 +106,7 @@ type Remote struct {
 	damage  *Damage     // of the repair under way, or nil
 	ahead   *EarlyPacks // for the next push, or nil
 	inParts bool        // see LookUpInParts
-	refused refusedPacks
+	refused *refusedPacks
 
 	encrypted *encrypted // nil: the remote is in clear
 }
@@ -143,7 +143,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 		return nil, err
 	}
 
-	r := &Remote{b: b, o: o, id: c.id, cache: c}
+	r := &Remote{b: b, o: o, id: c.id, cache: c, refused: &refusedPacks{packs: map[pack.Name]refusal{}}}
 	if r.id.IsEncrypted() {
 		if r.encrypted, err = openEncrypted(b, r.id, &o); err != nil {
 			return nil, err

@@ -97,9 +97,6 @@ func (p *refusedPacks) find(name pack.Name, now time.Time) error {
 func (p *refusedPacks) add(name pack.Name, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.packs == nil {
-		p.packs = map[pack.Name]refusal{}
-	}
 	p.packs[name] = refusal{err, now}
 }
 

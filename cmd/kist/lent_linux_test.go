@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -330,10 +331,14 @@ type lentPair struct {
 func (p *lentPair) both(args ...string) {
 	p.Helper()
 	got, want := p.run(args...), p.full.run(args...)
-	if got.status != want.status || got.stdout != want.stdout {
+	if got.status != want.status || workDone.ReplaceAllString(got.stdout, "") != workDone.ReplaceAllString(want.stdout, "") {
 		p.Fatalf("lent: %v\nfull: %v", got, want)
 	}
 }
+
+// workDone finds figures that may differ. A file that changed just before the index was written is read again, and the clock decides
+// which one that is. A keep ref has stored an empty tree, which is then not new for a commit.
+var workDone = regexp.MustCompile(`[0-9.]+ [KM]?i?B read|; [0-9.]+ B new, [0-9.]+ B stored`)
 
 // step changes some files, and runs a random command.
 func (p *lentPair) step() {

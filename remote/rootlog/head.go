@@ -153,8 +153,8 @@ func (s *sight) findExisting(ctx context.Context, remembered *Position) (uint64,
 		return 0, err
 	}
 
-	// The first root has the hash of kist.json.
-	if err := s.readRoots(ctx, max(low, 1), low+1, 1); err != nil {
+	// The first root has the hash of kist.json. The one before the last is read for the links.
+	if err := s.readRoots(ctx, max(low, 1), low+1, 1, max(low, 2)-1); err != nil {
 		return 0, err
 	}
 	if low > 0 && s.seen[low] == nil {

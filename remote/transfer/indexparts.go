@@ -23,6 +23,7 @@ const (
 	requestCost = 64 << 10 // bytes that arrive in the time of a request
 	maxPartRead = 4 << 20  // bytes of parts that are read at once
 	maxInMemory = 8 << 20  // bytes of parts in memory, without a copy
+	firstHead   = 2 << 10  // bytes of the beginning that are read with the end: the table of 100 packs
 	partsSuffix = ".parts" // of a sparse copy
 )
 
@@ -46,11 +47,11 @@ type indexParts struct {
 func (r *IndexFiles) openParts(ctx context.Context, f rootlog.File) (*indexParts, error) {
 	x := &indexParts{r: r, file: f, memory: map[keys.Part][]byte{}}
 	x.copy = r.openSparse(f)
-	if x.copy != nil && x.open(func(p []byte, off int64) error { return readAllAt(x.copy, p, off) }) == nil {
+	if x.copy != nil && x.open(ctx, func(p []byte, off int64) error { return readAllAt(x.copy, p, off) }) == nil {
 		return x, nil
 	}
 	err := retry.Verified(func() error {
-		return x.open(func(p []byte, off int64) error {
+		return x.open(ctx, func(p []byte, off int64) error {
 			err := x.fetch(ctx, p, off)
 			if err == nil {
 				x.keep(p, off)
@@ -85,21 +86,28 @@ func (r *IndexFiles) openSparse(f rootlog.File) *os.File {
 	return file
 }
 
-// open reads the ends of the file by read.
-func (x *indexParts) open(read func(p []byte, off int64) error) error {
-	if x.file.Size < pack.IndexTail {
+// open reads the ends of the file by read, both at once.
+func (x *indexParts) open(ctx context.Context, read func(p []byte, off int64) error) error {
+	if x.file.Size <= pack.IndexTail {
 		return errDamaged(x.file.Name.IndexPath(), fmt.Errorf("%d bytes are too few", x.file.Size))
 	}
-	tail := make([]byte, pack.IndexTail)
-	if err := read(tail, x.file.Size-pack.IndexTail); err != nil {
+	head, tail := make([]byte, min(firstHead, x.file.Size-pack.IndexTail)), make([]byte, pack.IndexTail)
+	err := Parallel(ctx, x.r.o.Jobs, 2, func(_ context.Context, i int) error {
+		if i == 0 {
+			return read(tail, x.file.Size-pack.IndexTail)
+		}
+		return read(head, 0)
+	})
+	if err != nil {
 		return err
 	}
+
 	size, err := pack.IndexHead(tail, x.file.Size)
 	if err != nil {
 		return err
 	}
-	var head []byte // grows with what there is, whatever the tail says
-	for int64(len(head)) < size {
+	head = head[:min(int64(len(head)), size)]
+	for int64(len(head)) < size { // grows with what there is, whatever the tail says
 		n := len(head)
 		head = append(head, make([]byte, min(size-int64(n), pieceSize))...)
 		if err := read(head[n:], int64(n)); err != nil {

@@ -2,9 +2,12 @@ package transfer
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -74,6 +77,17 @@ func (p *pastCommits) give(ctx context.Context, key object.Key) ([]byte, error) 
 	return p.g.rereadObject(ctx, key)
 }
 
+// withoutKeeps returns entries without those of the commits that keep refs name: each lies in a pack of its own, and is not wanted.
+func (p *pastCommits) withoutKeeps(entries []pack.Entry) []pack.Entry {
+	kept := map[object.Key]bool{}
+	for name, key := range p.g.at.Refs {
+		if strings.HasPrefix(name, refs.Keep) {
+			kept[key] = true
+		}
+	}
+	return slices.DeleteFunc(entries, func(e pack.Entry) bool { return kept[e.Key] })
+}
+
 // readAll reads all commits and tags of the remote that are not here, unless there are too many.
 func (p *pastCommits) readAll(ctx context.Context) error {
 	p.asked = true
@@ -89,7 +103,7 @@ func (p *pastCommits) readAll(ctx context.Context) error {
 			return nil
 		}
 		var keys []object.Key
-		for _, e := range list {
+		for _, e := range p.withoutKeeps(list) {
 			if _, twice := entries[e.Key]; !twice {
 				entries[e.Key] = e
 				keys = append(keys, e.Key)

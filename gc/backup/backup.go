@@ -296,7 +296,7 @@ func (b *run) addAndCommit(ctx context.Context) (did bool, err error) {
 	}
 	b.noteStaged(add.Paths, result)
 	b.Committed, b.commitErr = done, err
-	return len(result.Added)+len(result.Modified)+len(result.Deleted)+result.Restored > 0, nil
+	return result.Added.Len()+len(result.Modified)+len(result.Deleted)+result.Restored > 0, nil
 }
 
 // AddOptions returns add as a backup stages: with folders of git, without paths that do not
@@ -375,7 +375,7 @@ func (b *run) noteHead(ctx context.Context) {
 	}
 	b.Head = head
 	if c, err := object.ReadCommit(ctx, b.repo.Objects(), head.ID); err == nil && b.Staged != nil {
-		b.Unmodified = max(0, int(c.Files)-(len(b.Staged.Added)+len(b.Staged.Modified)-b.Staged.Folders))
+		b.Unmodified = max(0, int(c.Files)-(b.Staged.Added.Len()+len(b.Staged.Modified)-b.Staged.Folders))
 	}
 }
 

@@ -265,7 +265,7 @@ func TestPurgedAdd(t *testing.T) {
 	s.Write("twice", string(kisttest.Noise(1, 5<<20)))
 
 	r := s.Add(stage.AddOptions{})
-	if len(r.Added)+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
+	if r.Added.Len()+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
 		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
 		t.Errorf("add: %+v, want again and twice skipped", r)
 	}
@@ -305,7 +305,7 @@ func TestPurgedWhileAdding(t *testing.T) {
 			s.Purge("dir")
 		}
 	}})
-	if !purged || !slices.Equal(r.Added, []string{"other"}) || len(r.Skipped) != 1 || r.Skipped[0].Path != "again" ||
+	if !purged || !slices.Equal(r.Added.Paths(), []string{"other"}) || len(r.Skipped) != 1 || r.Skipped[0].Path != "again" ||
 		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
 		t.Errorf("add: %+v, want again skipped", r)
 	}

@@ -29,7 +29,7 @@ func TestStageAndCommit(t *testing.T) {
 	s.Write("d/b", "b")
 	staged, done, err := commits.StageAndCommit(t.Context(), s.Repo, stage.AddOptions{}, commits.CommitOptions{Message: "one"})
 	s.Check(err)
-	if len(staged.Added) != 2 || done.Commit.Files != 2 || staged.Stats.NewObjects < 3 {
+	if staged.Added.Len() != 2 || done.Commit.Files != 2 || staged.Stats.NewObjects < 3 {
 		t.Errorf("staged %+v, committed %+v", staged, done)
 	}
 	volumes, err := filepath.Glob(filepath.Join(s.Repo.Dir(), "volumes", "*"))
@@ -77,7 +77,7 @@ func TestStageAndCommitBeside(t *testing.T) {
 	}}
 	staged, done, err := commits.StageAndCommit(t.Context(), s.Repo, add, commits.CommitOptions{Message: "both"})
 	s.Check(err)
-	if !begun || !slices.Equal(staged.Added, []string{"a"}) || done.Commit.Files != 2 {
+	if !begun || !slices.Equal(staged.Added.Paths(), []string{"a"}) || done.Commit.Files != 2 {
 		t.Errorf("begun %v, staged %+v, committed %+v", begun, staged, done)
 	}
 	wantClean(s)

@@ -99,8 +99,9 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 	}
 
 	// An unreadable file must not keep the content that it had in the folder before.
+	staged := slices.Concat(files.Result.Added.Paths(), files.Result.Modified)
 	for _, skipped := range im.result.Skipped {
-		if !slices.Contains(files.Result.Added, skipped.Path) && !slices.Contains(files.Result.Modified, skipped.Path) {
+		if !slices.Contains(staged, skipped.Path) {
 			im.idx.Remove(skipped.Path)
 		}
 	}

@@ -51,7 +51,7 @@ func EditAttrs(ctx context.Context, r *kist.Repository, paths []string, edit fun
 
 // carryAttrs gives a new file the attributes of a removed one: it was moved. This needs equal
 // content that is not empty, and only one removed and one new file with it.
-func (list edits) carryAttrs() {
+func (l *edits) carryAttrs() {
 	type content struct {
 		object.Key
 		data string
@@ -61,8 +61,8 @@ func (list edits) carryAttrs() {
 
 	removed := map[content][]*index.Entry{}
 	found := false
-	for i := range list {
-		if e := &list[i]; e.kind == editRemove && e.old != nil && e.old.Size > 0 {
+	for i := range l.list {
+		if e := &l.list[i]; e.kind == editRemove && e.old != nil && e.old.Size > 0 {
 			removed[of(e.old)] = append(removed[of(e.old)], e.old)
 			found = found || e.old.Meta != "" && len(e.old.Attrs()) > 0
 		}
@@ -71,9 +71,14 @@ func (list edits) carryAttrs() {
 		return
 	}
 
+	for e := range unpackFiles(l.newFiles.Drain()) {
+		entry := *e.entry
+		e.entry = &entry
+		l.list = append(l.list, *e)
+	}
 	added := map[content][]*index.Entry{}
-	for i := range list {
-		if e := &list[i]; e.kind == editSet && e.old == nil && e.state == worktree.Untracked {
+	for i := range l.list {
+		if e := &l.list[i]; e.kind == editSet && e.old == nil && e.state == worktree.Untracked {
 			added[of(e.entry)] = append(added[of(e.entry)], e.entry)
 		}
 	}

@@ -13,23 +13,23 @@ import (
 // errCameBack means that a path could not be read for a while.
 var errCameBack = errors.New("it was gone for a while; was its disk unmounted?")
 
-// recheckDeleted leaves out deletions that the worktree does not confirm after all files were
+// recheckDeleted takes deletions out of the list that the worktree does not confirm after all files were
 // read, and adds unreadable paths in their place. If a root or a mounted file system went away
 // meanwhile, the paths below it are not deleted. Nor is a path that could not be found once,
 // and exists now.
-func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
-	if !slices.ContainsFunc(list, func(e edit) bool { return e.isAbsent() }) {
-		return list
+func (s *stager) recheckDeleted(l *edits, anchors *worktree.Anchors) {
+	if !slices.ContainsFunc(l.list, func(e edit) bool { return e.isAbsent() }) {
+		return
 	}
 
 	for _, away := range anchors.Recheck(s.worktree) {
-		list = list.skipAbsent(away.Path, away.Err)
+		l.skipAbsent(away.Path, away.Err)
 	}
 
 	var vanished []string
-	for i := range list {
-		if list[i].isAbsent() && list[i].vanished {
-			vanished = append(vanished, list[i].path)
+	for i := range l.list {
+		if e := &l.list[i]; e.isAbsent() && e.vanished {
+			vanished = append(vanished, e.path)
 		}
 	}
 
@@ -39,27 +39,24 @@ func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
 		switch {
 		case gone != "" && tree.Below(path, gone):
 		case s.worktree.Exists(path):
-			list = list.skipAbsent(path, errCameBack)
+			l.skipAbsent(path, errCameBack)
 		default:
 			gone = path
 		}
 	}
-
-	return list
 }
 
 // isAbsent reports whether a path was not found, tracked or not.
 func (e *edit) isAbsent() bool { return e.state == worktree.Deleted && !e.excluded }
 
 // skipAbsent replaces the edits of absent paths at and below a path by one that skips it, with its
-// reason. Without absent paths, it returns the list as it is.
-func (list edits) skipAbsent(path string, why error) edits {
-	n := len(list)
-	list = slices.DeleteFunc(list, func(e edit) bool { return e.isAbsent() && tree.Below(e.path, path) })
-	if len(list) == n {
-		return list
+// reason. Without absent paths, it changes nothing.
+func (l *edits) skipAbsent(path string, why error) {
+	n := len(l.list)
+	l.list = slices.DeleteFunc(l.list, func(e edit) bool { return e.isAbsent() && tree.Below(e.path, path) })
+	if len(l.list) < n {
+		l.list = append(l.list, edit{path: path, state: worktree.Unreadable, reason: ReasonWithoutPath(why)})
 	}
-	return append(list, edit{path: path, state: worktree.Unreadable, reason: ReasonWithoutPath(why)})
 }
 
 // DeletedLimit is how many files may be deleted at once. The zero DeletedLimit permits all, except
@@ -86,7 +83,7 @@ func (e *DeletedError) Error() string {
 
 // checkDeleted returns a [*DeletedError] if the edits delete more than limit. Excluded and
 // renamed files do not count.
-func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
+func (s *stager) checkDeleted(list *edits, limit DeletedLimit) error {
 	if limit.Share == 0 {
 		return nil
 	}
@@ -119,19 +116,18 @@ func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
 }
 
 // goneFiles returns the paths of the absent files whose content is at no new path.
-func (list edits) goneFiles() (paths []string) {
+func (l *edits) goneFiles() (paths []string) {
 	contentOf := func(e *index.Entry) index.Entry {
 		return index.Entry{Type: e.Type, Size: e.Size, Data: e.Data, Content: e.Content}
 	}
 	moved := map[index.Entry]int{}
-	for i := range list {
-		if e := &list[i]; e.kind == editSet && e.old == nil && e.entry != nil {
+	for e := range l.all() {
+		if e.kind == editSet && e.old == nil && e.entry != nil {
 			moved[contentOf(e.entry)]++
 		}
 	}
 
-	for i := range list {
-		e := &list[i]
+	for e := range l.all() {
 		switch {
 		case !e.isAbsent() || e.old == nil:
 		case moved[contentOf(e.old)] > 0:

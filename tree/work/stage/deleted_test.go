@@ -207,8 +207,8 @@ func TestDeletedLimitOfRename(t *testing.T) {
 	s.Check(os.WriteFile(filepath.Join(s.dir, "new", "d0", "f0"), []byte("changed"), 0o644))
 
 	result := s.Add(stage.AddOptions{MaxDeleted: stage.DeletedLimit{Share: 0.02}})
-	if len(result.Deleted) != 50 || len(result.Added) != 50 {
-		t.Errorf("%d files are deleted and %d added, want 50", len(result.Deleted), len(result.Added))
+	if len(result.Deleted) != 50 || result.Added.Len() != 50 {
+		t.Errorf("%d files are deleted and %d added, want 50", len(result.Deleted), result.Added.Len())
 	}
 
 	s.Check(os.RemoveAll(filepath.Join(s.dir, "new")))

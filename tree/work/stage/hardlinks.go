@@ -10,7 +10,7 @@ import (
 // the index, and the file has not changed since, it is the group of that name. Otherwise
 // the first path decides. So the group depends on no inode number, and the next commit has
 // the same one.
-func (list edits) groupLinks(idx *index.Index) {
+func (l *edits) groupLinks(idx *index.Index) {
 	type inode struct {
 		number uint64
 		ctime  int64
@@ -19,8 +19,8 @@ func (list edits) groupLinks(idx *index.Index) {
 	of := func(e *index.Entry) inode { return inode{e.Stat.Inode, e.Stat.CTime, e.Stat.Size} }
 	first := map[inode]string{}
 	touched := map[string]bool{}
-	for i := range list {
-		e := &list[i]
+	for i := range l.list {
+		e := &l.list[i]
 		if !e.hasOpenLinks || e.entry.Stat.IsZero() {
 			continue
 		}
@@ -43,8 +43,8 @@ func (list edits) groupLinks(idx *index.Index) {
 		}
 	}
 
-	for i := range list {
-		e := &list[i]
+	for i := range l.list {
+		e := &l.list[i]
 		if !e.hasOpenLinks {
 			continue
 		}

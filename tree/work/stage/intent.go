@@ -35,14 +35,14 @@ func addIntents(ctx context.Context, tx *kist.Tx, idx *index.Index, o AddOptions
 		case f.State == worktree.Special, f.State == worktree.Nested:
 			result.NeverStored = append(result.NeverStored, object.Skipped{Path: f.Path, Reason: f.State.String()})
 		case f.State == worktree.Untracked && !f.Dir && !idx.Intended(f.Path):
-			result.Added = append(result.Added, f.Path)
+			result.Added.Add(f.Path, nil)
 		}
 	}
-	if o.DryRun || len(result.Added) == 0 {
+	if o.DryRun || result.Added.Len() == 0 {
 		return result, nil
 	}
 	tx.EditIndex(idx, func(idx *index.Index) error {
-		for _, path := range result.Added {
+		for path := range result.Added.All() {
 			if Indexed(idx, path) != nil {
 				continue
 			}

@@ -81,8 +81,8 @@ func writtenLent(applied []worktree.Applied) (files []lentFile) {
 }
 
 // lentFiles returns the files of the edits that may have lent chunks.
-func (list edits) lentFiles() (files []lentFile) {
-	for _, e := range list {
+func (l *edits) lentFiles() (files []lentFile) {
+	for e := range l.all() {
 		if e.kind != editSet || e.entry == nil {
 			continue
 		}

@@ -46,7 +46,7 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (comp
 	}
 
 	var skipped []object.Skipped
-	for _, e := range edits {
+	for _, e := range edits.list {
 		if e.isSkipped() {
 			skipped = append(skipped, object.Skipped{Path: e.path, Reason: e.reason})
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -42,9 +43,10 @@ type AddOptions struct {
 // path. A new or deleted folder is listed only if it is empty; otherwise its
 // content is.
 type AddResult struct {
-	Added, Modified, Deleted []string
-	Resolved                 []string // had conflicts
-	Folders                  int      // in Added and Modified
+	Added             tree.PathList // without bytes
+	Modified, Deleted []string
+	Resolved          []string // had conflicts
+	Folders           int      // in Added and Modified
 
 	Skipped     []object.Skipped // could not be read, or changed meanwhile; commits record this
 	NeverStored []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
@@ -96,7 +98,7 @@ type Prepared struct {
 	Result *AddResult
 
 	stager       *stager
-	edits        edits
+	edits        *edits
 	refilledDirs []string // lost folders that get new content
 	isSaved      bool     // the stored index has the edits
 }
@@ -112,7 +114,7 @@ func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter,
 		return nil, err
 	}
 	s.worktree, s.timesCount = cmp.Or(o.Worktree, s.worktree), o.Times
-	var stored edits
+	var stored *edits
 	if o.Stream != nil {
 		stored, err = s.editOfStream(ctx, o.Paths[0], *o.Stream)
 	} else {
@@ -124,14 +126,14 @@ func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter,
 	if err := s.checkDeleted(stored, o.MaxDeleted); err != nil {
 		return nil, err
 	}
-	list := s.withNoteEdits(stored, o)
-	result := list.summarize(idx)
+	s.addNoteEdits(stored, o)
+	result := stored.summarize(idx)
 	result.Restored = s.restored
-	return &Prepared{Result: result, stager: s, edits: list, refilledDirs: list.lostDirsRefilled(idx)}, nil
+	return &Prepared{Result: result, stager: s, edits: stored, refilledDirs: stored.lostDirsRefilled(idx)}, nil
 }
 
 // scanAndStore scans the worktree and stores the changed files.
-func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) {
+func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (*edits, error) {
 	r, idx := s.repo, s.idx
 	var anchors worktree.Anchors
 	found, err := scan(ctx, r, s.worktree, idx, worktree.ScanOptions{
@@ -154,16 +156,17 @@ func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) 
 		return nil, err
 	}
 	s.restored = len(lost)
-	list, err := s.storeFound(ctx, append(found, lost...))
+	stored, err := s.storeFound(ctx, append(found, lost...))
 	if err != nil {
 		return nil, err
 	}
-	return s.recheckDeleted(list, &anchors), nil
+	s.recheckDeleted(stored, &anchors)
+	return stored, nil
 }
 
 // editOfStream returns the edit for a file that [worktree.Worktree.StoreStream] stored. The error matches
 // [object.ErrNotFound] if gc removed a part of its content since then.
-func (s *stager) editOfStream(ctx context.Context, path string, stored worktree.Stored) (edits, error) {
+func (s *stager) editOfStream(ctx context.Context, path string, stored worktree.Stored) (*edits, error) {
 	if s.idx.Dir(path) != nil {
 		return nil, fmt.Errorf("%q is a folder", path)
 	}
@@ -178,7 +181,7 @@ func (s *stager) editOfStream(ctx context.Context, path string, stored worktree.
 	if key := stored.Entry.Content; err == nil && e.kind == editSet && !key.IsZero() {
 		err = graph.CheckPresent(ctx, s.objects, key)
 	}
-	return edits{e}, err
+	return &edits{list: []edit{e}}, err
 }
 
 // HasChanges reports whether the edits change anything.
@@ -217,7 +220,10 @@ func (p *Prepared) noteEdits(ctx context.Context, tx *kist.Tx) {
 
 // noteIndexEdit notes a change of the index. After it, p warns about lost folders.
 func (p *Prepared) noteIndexEdit(tx *kist.Tx, edit func(now *index.Index) error) {
-	files := p.edits.lentFiles()
+	var files []lentFile
+	if object.HasFar(p.stager.repo.Objects()) {
+		files = p.edits.lentFiles()
+	}
 	tx.EditIndex(p.stager.idx, edit)
 	tx.NoteStep(func(ctx context.Context) error {
 		p.isSaved = true
@@ -263,15 +269,16 @@ func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, 
 
 // storeFound stores the files of a scan, and returns the edits for all that it found.
 // Purged content counts as unreadable. The caller must not use found afterwards.
-func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (edits, error) {
-	var list edits
+func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (*edits, error) {
+	var result edits
 	files := found[:0] // to be read
+	tracked := 0       // of them
 	var total kist.Amount
 	for i, f := range found {
 		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
 		if f.LeftOut && f.State == worktree.Untracked {
 			if !f.Dir {
-				list = append(list, edit{path: f.Path, state: worktree.Unreadable, reason: index.ErrLeftOut.Error()})
+				result.list = append(result.list, edit{path: f.Path, state: worktree.Unreadable, reason: index.ErrLeftOut.Error()})
 			}
 			continue
 		}
@@ -297,6 +304,9 @@ func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (edits
 		default:
 			if !f.Dir {
 				files = append(files, f)
+				if f.State != worktree.Untracked {
+					tracked++
+				}
 				total.Files++
 				total.Bytes += f.Stat.Size
 				continue
@@ -305,23 +315,22 @@ func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (edits
 				e.reason = f.Err.Error()
 			}
 		}
-		list = append(list, e)
+		result.list = append(result.list, e)
 	}
 
 	clear(found[len(files):])
-	at := len(list)
-	list = append(list, make(edits, total.Files)...)
-	err := s.storeFiles(ctx, files, list[at:], total)
+	result.list = slices.Grow(result.list, tracked)
+	err := s.storeFiles(ctx, files, &result, total)
 	if err == nil {
-		list.groupLinks(s.idx)
-		list.carryAttrs()
+		result.groupLinks(s.idx)
+		result.carryAttrs()
 	}
-	return list, err
+	return &result, err
 }
 
-// storeFiles stores files, total in all, and sets an edit of list for each. It
+// storeFiles stores files, total in all, and adds an edit to result for each. It
 // frees each part of files after use: the edits take more and more memory.
-func (s *stager) storeFiles(ctx context.Context, files []*worktree.Found, list edits, total kist.Amount) error {
+func (s *stager) storeFiles(ctx context.Context, files []*worktree.Found, result *edits, total kist.Amount) error {
 	dst := object.Writer(s.objects)
 	if s.purges.AnyPurged() {
 		dst = &kist.Withheld{Writer: dst, Purges: s.purges}
@@ -334,16 +343,20 @@ func (s *stager) storeFiles(ctx context.Context, files []*worktree.Found, list e
 		}
 	}
 
+	done := make([]edit, min(len(files), filesAtOnce))
 	for len(files) > 0 {
 		part := files[:min(len(files), filesAtOnce)]
 		err := s.worktree.StoreAll(ctx, dst, part, func(at int, stored worktree.Stored, err error) error {
-			list[at], err = s.editOfStored(ctx, part[at], stored, err)
+			done[at], err = s.editOfStored(ctx, part[at], stored, err)
 			return err
 		}, report)
 		if err != nil {
 			return err
 		}
-		list, files, before = list[len(part):], files[len(part):], now
+		for i := range part {
+			result.addStored(&done[i])
+		}
+		files, before = files[len(part):], now
 		clear(part)
 	}
 
@@ -400,16 +413,16 @@ func impliesFolder(dir string, found []*worktree.Found) bool {
 	return false
 }
 
-// withNoteEdits returns stored, after edits that remove the notes of the index about the other
+// addNoteEdits puts edits before stored that remove the notes of the index about the other
 // selected paths: conflicts, which count as resolved now, and unreadable paths.
-func (s *stager) withNoteEdits(stored edits, o AddOptions) edits {
+func (s *stager) addNoteEdits(stored *edits, o AddOptions) {
 	idx := s.idx
 	if len(idx.Conflicts())+len(idx.Skipped()) == 0 {
-		return stored
+		return
 	}
 
-	touched := make(map[string]bool, len(stored))
-	for _, e := range stored {
+	touched := map[string]bool{}
+	for e := range stored.all() {
 		touched[e.path] = true
 	}
 
@@ -418,7 +431,7 @@ func (s *stager) withNoteEdits(stored edits, o AddOptions) edits {
 	// decided to remove the path.
 	decided := func(path string) bool { return Indexed(idx, path) != nil || !s.worktree.Exists(path) }
 
-	var list edits
+	var list []edit
 	for _, c := range idx.Conflicts() {
 		if open(c.Path) && decided(c.Path) {
 			list = append(list, edit{path: c.Path, kind: editResolve})
@@ -431,7 +444,7 @@ func (s *stager) withNoteEdits(stored edits, o AddOptions) edits {
 		}
 	}
 
-	return append(list, stored...)
+	stored.list = append(list, stored.list...)
 }
 
 // warnLost warns that lost folders get new content.
@@ -443,11 +456,11 @@ func (s *stager) warnLost(dirs []string) {
 
 // checkUnpurged returns a [*volume.StaleError] if new content in list was purged
 // since the stager was made.
-func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
+func (s *stager) checkUnpurged(ctx context.Context, list *edits) error {
 	if now, err := s.repo.Purges().View(); err != nil || now == s.purges {
 		return err
 	}
-	for _, e := range list {
+	for e := range list.all() {
 		if e.kind != editSet || e.old != nil && e.old.SameContent(e.entry) {
 			continue
 		}
@@ -491,8 +504,60 @@ const (
 	editForgive          // clears the note that the path could not be read
 )
 
-// edits are the edits of one command. Edits that change only notes come first.
-type edits []edit
+// edits are the edits of one command. Those of new files take little memory, because there
+// may be millions.
+type edits struct {
+	list     []edit        // edits that change only notes come first
+	newFiles tree.PathList // edits for which [edit.isNewFile] holds: their entries, packed; they come last
+}
+
+// addStored adds the edit for a file.
+func (l *edits) addStored(e *edit) {
+	if e.isNewFile() {
+		if packed, ok := index.Pack(nil, e.entry); ok {
+			l.newFiles.Add(e.path, packed)
+			return
+		}
+	}
+	l.list = append(l.list, *e)
+}
+
+// isNewFile reports whether path, state, kind and entry are all there is to an edit, which
+// stages an untracked file.
+func (e *edit) isNewFile() bool {
+	rest := *e
+	rest.path, rest.entry = "", nil
+	return rest == edit{state: worktree.Untracked, kind: editSet}
+}
+
+// all yields the edits in order. That of a new file is valid until the next one.
+func (l *edits) all() iter.Seq[*edit] {
+	return func(yield func(*edit) bool) {
+		for i := range l.list {
+			if !yield(&l.list[i]) {
+				return
+			}
+		}
+		unpackFiles(l.newFiles.All())(yield)
+	}
+}
+
+// unpackFiles yields the edits of new files. Each is valid until the next one.
+func unpackFiles(files iter.Seq2[string, []byte]) iter.Seq[*edit] {
+	return func(yield func(*edit) bool) {
+		var unpacker index.Unpacker
+		var entry index.Entry
+		var e edit
+		for path, packed := range files {
+			_, name := tree.Split(path)
+			unpacker.Unpack(&entry, name, packed)
+			e = edit{path: path, state: worktree.Untracked, kind: editSet, entry: &entry}
+			if !yield(&e) {
+				return
+			}
+		}
+	}
+}
 
 // isSkipped reports whether a commit must record that the path differs from the
 // worktree.
@@ -501,8 +566,8 @@ func (e *edit) isSkipped() bool {
 }
 
 // hasChanges reports whether the edits change anything.
-func (list edits) hasChanges() bool {
-	return slices.ContainsFunc(list, func(e edit) bool {
+func (l *edits) hasChanges() bool {
+	return l.newFiles.Len() > 0 || slices.ContainsFunc(l.list, func(e edit) bool {
 		return e.kind != editNone || e.isSkipped()
 	})
 }
@@ -511,51 +576,61 @@ func (list edits) hasChanges() bool {
 func (e *edit) endsConflict() bool { return e.kind != editNone && e.kind != editForgive }
 
 // lostDirsRefilled returns the lost directories that get new content.
-func (list edits) lostDirsRefilled(idx *index.Index) (dirs []string) {
+func (l *edits) lostDirsRefilled(idx *index.Index) (dirs []string) {
 	for path := range idx.LostDirs() {
-		if slices.ContainsFunc(list, func(e edit) bool {
-			return (e.kind == editSet || e.kind == editDir) && e.path != path && tree.Below(e.path, path)
-		}) {
-			dirs = append(dirs, path)
+		for e := range l.all() {
+			if (e.kind == editSet || e.kind == editDir) && e.path != path && tree.Below(e.path, path) {
+				dirs = append(dirs, path)
+				break
+			}
 		}
 	}
 	return dirs
 }
 
-// applyTo changes idx. It clears the entries that it has set, to save memory.
-func (list edits) applyTo(idx *index.Index) error {
-	for i := range list {
-		e := list[i]
-		list[i].entry = nil
-		var err error
-		switch e.kind {
-		case editResolve:
-			idx.ClearConflict(e.path)
-		case editForgive:
-			idx.ClearSkipped(e.path)
-		case editRemove:
-			idx.Remove(e.path)
-		case editSet:
-			err = idx.Set(e.path, *e.entry)
-		case editDir:
-			err = idx.SetDir(e.path, *e.properties)
-		}
-		if err == nil && e.isSkipped() {
-			err = idx.SetSkipped(e.path, e.reason)
-		}
+// applyTo changes idx. It clears the entries that it has set, and forgets the new files, to save
+// memory.
+func (l *edits) applyTo(idx *index.Index) error {
+	for i := range l.list {
+		err := l.list[i].applyTo(idx)
+		l.list[i].entry = nil
 		if err != nil {
 			return err
 		}
 	}
-
+	for e := range unpackFiles(l.newFiles.Drain()) {
+		if err := e.applyTo(idx); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// applyTo changes idx.
+func (e *edit) applyTo(idx *index.Index) (err error) {
+	switch e.kind {
+	case editResolve:
+		idx.ClearConflict(e.path)
+	case editForgive:
+		idx.ClearSkipped(e.path)
+	case editRemove:
+		idx.Remove(e.path)
+	case editSet:
+		err = idx.Set(e.path, *e.entry)
+	case editDir:
+		err = idx.SetDir(e.path, *e.properties)
+	}
+	if err == nil && e.isSkipped() {
+		err = idx.SetSkipped(e.path, e.reason)
+	}
+	return err
 }
 
 // summarize summarises the edits for the user. It must come before apply, which
 // clears entries.
-func (list edits) summarize(idx *index.Index) *AddResult {
-	result := &AddResult{Folders: list.countFolders()}
-	for _, e := range list {
+func (l *edits) summarize(idx *index.Index) *AddResult {
+	result := &AddResult{Folders: l.countFolders()}
+	for e := range l.all() {
 		if _, conflict := idx.Conflict(e.path); conflict && e.endsConflict() {
 			result.Resolved = append(result.Resolved, e.path)
 		}
@@ -563,8 +638,7 @@ func (list edits) summarize(idx *index.Index) *AddResult {
 		case e.isImplied || e.kind == editNone || e.kind == editResolve || e.kind == editForgive:
 		case e.kind == editRemove:
 			result.Deleted = append(result.Deleted, e.path)
-		case e.state == worktree.Untracked:
-			result.Added = append(result.Added, e.path)
+		case e.state == worktree.Untracked: // see listAdded
 		case e.kind == editDir || e.old == nil || !e.old.SameContent(e.entry):
 			result.Modified = append(result.Modified, e.path)
 		}
@@ -582,7 +656,7 @@ func (list edits) summarize(idx *index.Index) *AddResult {
 		}
 	}
 
-	for _, paths := range [][]string{result.Added, result.Modified, result.Deleted, result.Resolved, result.Ignored} {
+	for _, paths := range [][]string{result.Modified, result.Deleted, result.Resolved, result.Ignored} {
 		slices.SortFunc(paths, tree.ComparePaths)
 	}
 
@@ -592,13 +666,38 @@ func (list edits) summarize(idx *index.Index) *AddResult {
 		})
 	}
 
+	l.listAdded(&result.Added)
 	return result
 }
 
+// listAdded appends the paths that are new to the index, sorted. Those of new files are sorted
+// already, as the scan found them.
+func (l *edits) listAdded(added *tree.PathList) {
+	var others []string
+	for i := range l.list {
+		e := &l.list[i]
+		if (e.kind == editSet || e.kind == editDir) && e.state == worktree.Untracked && !e.isImplied {
+			others = append(others, e.path)
+		}
+	}
+	slices.SortFunc(others, tree.ComparePaths)
+
+	for path := range l.newFiles.All() {
+		for len(others) > 0 && tree.ComparePaths(others[0], path) < 0 {
+			added.Add(others[0], nil)
+			others = others[1:]
+		}
+		added.Add(path, nil)
+	}
+	for _, path := range others {
+		added.Add(path, nil)
+	}
+}
+
 // countFolders counts the folders that the user sees as added or modified.
-func (list edits) countFolders() (n int) {
-	for i := range list {
-		if list[i].kind == editDir && !list[i].isImplied {
+func (l *edits) countFolders() (n int) {
+	for i := range l.list {
+		if l.list[i].kind == editDir && !l.list[i].isImplied {
 			n++
 		}
 	}

@@ -88,8 +88,8 @@ func TestAddOfNothing(t *testing.T) {
 	if idx.Len() > 0 {
 		t.Error("a refused add staged files")
 	}
-	if r := s.Add(stage.AddOptions{Paths: []string{}}); len(r.Added) > 0 {
-		t.Errorf("add without paths added %q", r.Added)
+	if r := s.Add(stage.AddOptions{Paths: []string{}}); r.Added.Len() > 0 {
+		t.Errorf("add without paths added %q", r.Added.Paths())
 	}
 }
 
@@ -169,8 +169,8 @@ func TestAddManyFiles(t *testing.T) {
 	s.Write("d3/last", "not empty")
 	var done, total kist.Amount
 	result := s.Add(stage.AddOptions{Progress: func(d, t kist.Amount) { done, total = d, t }})
-	if want := (kist.Amount{Files: files + 1, Bytes: 9}); len(result.Added) != files+1 || result.Read != want || done != want || total != want {
-		t.Errorf("%d added, %v read, progress %v of %v, want %v", len(result.Added), result.Read, done, total, want)
+	if want := (kist.Amount{Files: files + 1, Bytes: 9}); result.Added.Len() != files+1 || result.Read != want || done != want || total != want {
+		t.Errorf("%d added, %v read, progress %v of %v, want %v", result.Added.Len(), result.Read, done, total, want)
 	}
 	idx, err := s.Repo.Index()
 	s.Check(err)

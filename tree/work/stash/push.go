@@ -152,7 +152,7 @@ func (p *pusher) storeTrees(ctx context.Context) error {
 		unread = append(unread, stage.Obstacle{Path: s.Path, Reason: s.Reason})
 	}
 	if !p.Untracked { // files that 'add -N' noted, or in the place of a tracked file
-		for _, path := range files.Result.Added {
+		for path := range files.Result.Added.All() {
 			unread = append(unread, stage.Obstacle{Path: path, Reason: "the index does not have its content"})
 		}
 	}
@@ -160,7 +160,7 @@ func (p *pusher) storeTrees(ctx context.Context) error {
 		return err
 	}
 
-	p.untracked = files.Result.Added
+	p.untracked = files.Result.Added.Paths()
 	if err := files.Apply(); err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ type backupStep struct {
 func (b *backupCommand) addReport(ctx context.Context) {
 	s, r := &b.summary, b.report
 	if r.Staged != nil {
-		s.Files.New, s.Files.Changed, s.Files.Removed = len(r.Staged.Added), len(r.Staged.Modified), len(r.Staged.Deleted)
+		s.Files.New, s.Files.Changed, s.Files.Removed = r.Staged.Added.Len(), len(r.Staged.Modified), len(r.Staged.Deleted)
 		s.Work = show.NewWork(r.Staged.Read, r.Stored)
 	}
 	s.Files.Unmodified, s.Files.Skipped, s.NotStored = r.Unmodified, jsonform.NewSkipped(r.Skipped), jsonform.NewSkipped(r.NotStored)

@@ -153,7 +153,7 @@ func (o *addOptions) noteIntents(ctx context.Context, env *cli.Env, r *kist.Repo
 	if env.Global.JSON {
 		PrintAdded(env, r, o.DryRun, result)
 	} else if o.DryRun || env.Global.Verbose {
-		for _, path := range result.Added {
+		for path := range result.Added.All() {
 			env.Printf("add %s\n", env.Shown(r, path))
 		}
 	}
@@ -165,24 +165,24 @@ func PrintAdded(env *cli.Env, r *kist.Repository, dryRun bool, result *stage.Add
 	list := dryRun || env.Global.Verbose
 	if env.Global.JSON {
 		out := AddJSON{
-			DryRun: dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
+			DryRun: dryRun, Added: result.Added.Len(), Modified: len(result.Modified), Deleted: len(result.Deleted),
 			Resolved: len(result.Resolved), Skipped: jsonform.NewSkipped(result.Skipped), Work: did,
 		}
 		if list {
-			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
+			out.Changes = slices.Concat(pathStatuses(result.Added.Paths(), "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
 		}
 		env.JSON(out)
 		return
 	}
 	if list {
-		for _, path := range slices.SortedFunc(slices.Values(slices.Concat(result.Added, result.Modified)), tree.ComparePaths) {
+		for _, path := range slices.SortedFunc(slices.Values(slices.Concat(result.Added.Paths(), result.Modified)), tree.ComparePaths) {
 			env.Printf("add %s\n", env.Shown(r, path))
 		}
 		for _, path := range result.Deleted {
 			env.Printf("remove %s\n", env.Shown(r, path))
 		}
 	}
-	n := show.ChangeCounts{Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted)}
+	n := show.ChangeCounts{Added: result.Added.Len(), Modified: len(result.Modified), Deleted: len(result.Deleted)}
 	parts := strings.Join(n.Parts(), ", ")
 	if n := uint64(len(result.Resolved)); n > 0 {
 		parts = strings.TrimPrefix(parts+", "+readable.Plural(n, "conflict", "conflicts")+" resolved", ", ")

@@ -78,7 +78,7 @@ func Example_backup() {
 		fmt.Printf("%s: %s\n", step.Name, step.Outcome)
 	}
 	check(report.Err())
-	fmt.Printf("new: %s\n", report.Staged.Added)
+	fmt.Printf("new: %s\n", report.Staged.Added.Paths())
 	// Output:
 	// add: done
 	// commit: done

@@ -5,9 +5,8 @@ import (
 	"iter"
 )
 
-// PathList lists paths, each with some bytes, in little memory: it has no pointer for each
-// path, and paths that follow each other in one directory share that directory's path. The
-// zero PathList is empty.
+// PathList lists paths, each with some bytes, in little memory. It has no pointer for each
+// path, and neighbours share the path of their directory. The zero PathList is empty.
 type PathList struct {
 	blocks [][]byte // of records; the first record of each names its directory
 	dir    string   // of the last path

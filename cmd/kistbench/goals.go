@@ -125,6 +125,8 @@ var goals = []goal{
 	{"first version by SSH", "≤ 0.6 × restic", 0.6, against(workFirst, seconds, anyTool, "src"+onSSH, "many"+onSSH)},
 	{"— with 20 ms for a round trip", "≤ 0.5 × restic", 0.5, against(workFirst, seconds, anyTool, "src"+onSlowSSH, "many"+onSlowSSH)},
 	{"clone by SSH", "≤ 0.4 × restic", 0.4, against(workRestore, seconds, anyTool, "src"+onSSH, "many"+onSSH, "src"+onSlowSSH, "many"+onSlowSSH)},
+	{"copy of a remote in a folder", "≤ 1.5 × cp", 1.5, toOther("", workCopy, floorTool, workCopy, "media"+onFolder, "src"+onFolder, "many"+onFolder)},
+	{"clone over HTTPS", "≤ 1.2 × from the folder", 1.2, toOther("", workWeb, kistTool, workRestore, "media"+onFolder, "src"+onFolder, "many"+onFolder)},
 	{"push to an encrypted remote", "≤ 1.1 × clear", 1.1, toClear(workPush, seconds, onFolder, onServer)},
 	{"— processor time", "≤ 1.1 × clear", 1.1, toClear(workPush, cpu, onFolder, onServer)},
 	{"clone of an encrypted remote", "≤ 1.1 × clear", 1.1, toClear(workRestore, seconds, onFolder, onServer)},

@@ -80,13 +80,18 @@ func (k kistRepository) restore(ctx context.Context, to string) (Sample, error) 
 }
 
 func (k kistRepository) push(ctx context.Context) (Sample, error) {
+	return k.toOther(ctx, "pushed", k.command("push", "-q", "pushed"))
+}
+
+// toOther runs a command on a new remote of some name, which it removes afterwards.
+func (k kistRepository) toOther(ctx context.Context, name string, c command) (Sample, error) {
 	return k.inside(func() (s Sample, err error) {
-		to := k.remote.beside("-pushed")
-		if _, err := k.output(ctx, k.addRemote("pushed", to)); err != nil {
+		to := k.remote.beside("-" + name)
+		if _, err := k.output(ctx, k.addRemote(name, to)); err != nil {
 			return s, err
 		}
-		s, err = k.run(ctx, k.command("push", "-q", "pushed"))
-		_, removeErr := k.output(ctx, k.command("remote", "remove", "-q", "pushed"))
+		s, err = k.run(ctx, c)
+		_, removeErr := k.output(ctx, k.command("remote", "remove", "-q", name))
 		return s, errors.Join(err, removeErr, to.remove(ctx))
 	})
 }

@@ -76,7 +76,7 @@ func TestRace(t *testing.T) {
 	}
 	for _, set := range []string{"many-folder", "media-folder"} {
 		for _, tool := range []string{kistTool, encryptedTool} {
-			for work, count := range map[string]int{workFirst: 2, workPush: 2, workFetch: 2 * pairs, workRestore: 2} {
+			for work, count := range map[string]int{workFirst: 2, workPush: 2, workFetch: 2 * pairs, workCopy: 2, workWeb: 2, workRestore: 2} {
 				samples := b.report.samples(set, work, tool)
 				if len(samples) != count || samples[0].Seconds <= 0 || work == workFirst && samples[0].Stored <= 0 {
 					t.Errorf("%s of %s by %s: %+v", work, set, tool, samples)

@@ -135,7 +135,10 @@ func (e *event) exchange(ctx context.Context) error {
 	for step := 1; step <= pairs && err == nil; step++ {
 		err = measure(workFetch, step, func(x exchanger) (Sample, error) { return x.fetch(ctx) })
 	}
-	return err
+	if err != nil || e.place != onFolder {
+		return err
+	}
+	return e.copyRemotes(ctx)
 }
 
 // fullMetadata measures a first version with all metadata, in another repository.
@@ -200,6 +203,9 @@ func (e *event) restore(ctx context.Context) error {
 	err := e.each(ctx, workRestore, 0, func(c *contestant) (Sample, error) {
 		return copied(func() (Sample, error) { return c.repository.restore(ctx, target) })
 	})
+	if err == nil && e.place == onFolder {
+		err = e.cloneByWeb(ctx, target, copied)
+	}
 	if err != nil {
 		return err
 	}
@@ -262,7 +268,7 @@ func (c *contestant) remove(ctx context.Context) error {
 }
 
 // storeNothing are the pieces of work after which the repository has the same size.
-var storeNothing = []string{workRestore, workMetadata, workPush, workFetch, workLazy, workOpen, workPart, workAgain, workLarge}
+var storeNothing = []string{workRestore, workMetadata, workPush, workFetch, workCopy, workWeb, workLazy, workOpen, workPart, workAgain, workLarge}
 
 // each calls do for each contestant and adds the sample to the report. Do returns
 // errors.ErrUnsupported if the tool cannot do the work. Step is 0, or the number of the step of

@@ -69,6 +69,8 @@ const (
 	workList      = "list"      // find all files of the last version, in a mount
 	workRead      = "read"      // read all files of the last version, in a mount
 	workRequest   = "request"   // answer requests of a small file over HTTP; the seconds are the 99th percentile
+	workCopy      = "copy"      // copy the remote to an empty one
+	workWeb       = "web"       // as restore, but from a web server that publishes the remote
 	workRestore   = "restore"   // write the last version to a new folder
 	workLazy      = "lazy"      // a clone or a mount without content
 	workOpen      = "open"      // then read one small file

@@ -275,47 +275,16 @@ func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (*edit
 	tracked := 0       // of them
 	var total kist.Amount
 	for i, f := range found {
-		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
-		if f.LeftOut && f.State == worktree.Untracked {
-			if !f.Dir {
-				result.list = append(result.list, edit{path: f.Path, state: worktree.Unreadable, reason: index.ErrLeftOut.Error()})
+		if needsContent(f) {
+			files = append(files, f)
+			if f.State != worktree.Untracked {
+				tracked++
 			}
-			continue
+			total.Files++
+			total.Bytes += f.Stat.Size
+		} else if e, ok := s.editWithoutContent(f, found[i+1:]); ok {
+			result.list = append(result.list, e)
 		}
-		e.isImplied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && impliesFolder(f.Path, found[i+1:])
-		switch f.State {
-		case worktree.Absent:
-			continue
-		case worktree.Ignored:
-			e.reason = f.State.String()
-		case worktree.Deleted:
-			if !f.Vanished || Indexed(s.idx, f.Path) != nil {
-				e.kind = editRemove
-			}
-		case worktree.Unreadable:
-			e.reason = ReasonWithoutPath(f.Err)
-		case worktree.Special, worktree.Nested:
-			if e.reason = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
-				e.reason = f.Err.Error()
-			}
-			if Indexed(s.idx, f.Path) != nil {
-				e.kind = editRemove
-			}
-		default:
-			if !f.Dir {
-				files = append(files, f)
-				if f.State != worktree.Untracked {
-					tracked++
-				}
-				total.Files++
-				total.Bytes += f.Stat.Size
-				continue
-			}
-			if e.kind = editDir; f.Err != nil {
-				e.reason = f.Err.Error()
-			}
-		}
-		result.list = append(result.list, e)
 	}
 
 	clear(found[len(files):])
@@ -326,6 +295,51 @@ func (s *stager) storeFound(ctx context.Context, found []*worktree.Found) (*edit
 		result.carryAttrs()
 	}
 	return &result, err
+}
+
+// needsContent reports whether f is a file whose content is to be stored.
+func needsContent(f *worktree.Found) bool {
+	switch f.State {
+	case worktree.Absent, worktree.Ignored, worktree.Deleted, worktree.Unreadable, worktree.Special, worktree.Nested:
+		return false
+	case worktree.Untracked:
+		return !f.Dir && !f.LeftOut
+	}
+	return !f.Dir
+}
+
+// editWithoutContent returns the edit for a path of a scan that needs no content. Next are the paths that follow it.
+// It returns false if there is nothing to do or to say.
+func (s *stager) editWithoutContent(f *worktree.Found, next []*worktree.Found) (edit, bool) {
+	if f.LeftOut && f.State == worktree.Untracked {
+		return edit{path: f.Path, state: worktree.Unreadable, reason: index.ErrLeftOut.Error()}, !f.Dir
+	}
+	e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
+	e.isImplied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && impliesFolder(f.Path, next)
+	switch f.State {
+	case worktree.Absent:
+		return e, false
+	case worktree.Ignored:
+		e.reason = f.State.String()
+	case worktree.Deleted:
+		if !f.Vanished || Indexed(s.idx, f.Path) != nil {
+			e.kind = editRemove
+		}
+	case worktree.Unreadable:
+		e.reason = ReasonWithoutPath(f.Err)
+	case worktree.Special, worktree.Nested:
+		if e.reason = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
+			e.reason = f.Err.Error()
+		}
+		if Indexed(s.idx, f.Path) != nil {
+			e.kind = editRemove
+		}
+	default: // a folder
+		if e.kind = editDir; f.Err != nil {
+			e.reason = f.Err.Error()
+		}
+	}
+	return e, true
 }
 
 // storeFiles stores files, total in all, and adds an edit to result for each. It

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func TestSparseLikeFull(t *testing.T) {
 			x := newSparseTwins(t, seed)
 			x.sparse("sparse", "set", sparseFolders[1+x.rnd.IntN(len(sparseFolders)-1)])
 			x.compare() // so each round leaves out folders
-			for range 40 {
+			for step := 0; step < 40 && !x.otherTimes; step++ {
 				x.step()
 				x.compare()
 			}
@@ -46,7 +47,7 @@ func TestSparseLikeFull(t *testing.T) {
 			for _, dir := range x.dirs {
 				x.mustRun(dir, "verify")
 			}
-			if x.merged == 0 || x.left == 0 {
+			if !x.otherTimes && (x.merged == 0 || x.left == 0) {
 				t.Errorf("%d commands changed something, %d states had folders that are left out; want some of each", x.merged, x.left)
 			}
 		})
@@ -64,6 +65,8 @@ type sparseTwins struct {
 	runs   byte   // commands so far: the names of volumes differ
 	merged int    // number of commands that changed names or the index
 	left   int    // number of compared states with folders that are left out
+
+	otherTimes bool // the staged trees differ, but only in times of files: commits would differ from now on, so the round ends
 }
 
 var sparseFolders = []string{"", "a", "a/b", "a/b/c", "a/d", "e", "e/f", "g"}
@@ -122,6 +125,12 @@ func (x *sparseTwins) both(args ...string) int {
 	full, fullOut := x.run(x.dirs[0], args...)
 	sparse, sparseOut := x.run(x.dirs[1], args...)
 	x.log = append(x.log, fmt.Sprintf("both: %q ends with %d", args, full))
+	if args[0] == "switch" && full == 1 && sparse == 0 && strings.Contains(fullOut, ": untracked") {
+		// In a folder that the sparse worktree leaves out on the other branch, an untracked file is not in the way.
+		x.mustRun(x.dirs[1], "switch", "-")
+		x.both("clean", "-fd")
+		return x.both(args...)
+	}
 	if full != sparse {
 		x.Fatalf("kist %q ends with %d and %d\nfull: %s\nsparse: %s\n%s", args, full, sparse, fullOut, sparseOut, strings.Join(x.log, "\n"))
 	}
@@ -180,11 +189,27 @@ func (x *sparseTwins) state(dir string) (text string) {
 	return text
 }
 
+// stagedID finds the ID of the staged tree in a state.
+var stagedID = regexp.MustCompile(`staged [0-9a-f]+`)
+
+// haveOtherTimes reports whether different states differ only in the times of staged files. A command that makes the index equal to a
+// commit keeps the time of an unchanged file in an open folder. It gives a folder that is left out the tree of the commit as it is.
+func (x *sparseTwins) haveOtherTimes(full, sparse string) bool {
+	if stagedID.ReplaceAllString(full, "") != stagedID.ReplaceAllString(sparse, "") {
+		return false
+	}
+	_, fullDiff := x.run(x.dirs[0], "diff", "--staged")
+	_, sparseDiff := x.run(x.dirs[1], "diff", "--staged")
+	return fullDiff == sparseDiff
+}
+
 // compare compares the worktrees.
 func (x *sparseTwins) compare() {
 	x.Helper()
 	full, sparse := x.state(x.dirs[0]), x.state(x.dirs[1])
-	if full != sparse {
+	if full != sparse && x.haveOtherTimes(full, sparse) {
+		x.otherTimes = true
+	} else if full != sparse {
 		x.Fatalf("states differ\nfull: %s\nsparse: %s\n%s", full, sparse, strings.Join(x.log, "\n"))
 	}
 

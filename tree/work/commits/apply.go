@@ -79,7 +79,9 @@ func (a *applied) paths() (paths []string) {
 		return nil
 	}
 	for _, op := range a.ops {
-		if !tree.IsDir(op.New) {
+		if tree.IsDir(op.New) { // it may be empty
+			paths = append(paths, op.Path+"/")
+		} else {
 			paths = append(paths, op.Path)
 		}
 	}

@@ -33,7 +33,7 @@ func selectRefs(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted
 			r.Options().Warn(fmt.Sprintf("a branch called HEAD on %q is left out", m.Label()))
 			continue
 		}
-		for _, f := range o.fetched(name, tracking, asked[name]) {
+		for _, f := range o.findLocalRefs(name, tracking, asked[name]) {
 			if err := refs.CheckName(cmp.Or(f.Local, name)); err != nil { // another program has made the list
 				r.Options().Warn(fmt.Sprintf("a ref on %q is left out: %v", m.Label(), err))
 				continue
@@ -56,10 +56,10 @@ func selectRefs(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted
 	return wanted, gone, err
 }
 
-// fetched returns the refs here that a ref of a remote moves, by its full name. Their Kept
+// findLocalRefs returns the refs here that a ref of a remote moves, by its full name. Their Kept
 // is set if they stay when they have another value. Tracking is the prefix of
 // remote-tracking branches. If a ref was asked for and moves nothing, it has no Local.
-func (o *FetchOptions) fetched(name, tracking string, asked []registry.FetchRef) (list []FetchedRef) {
+func (o *FetchOptions) findLocalRefs(name, tracking string, asked []registry.FetchRef) (list []FetchedRef) {
 	branch, isBranch := strings.CutPrefix(name, refs.Heads)
 	isTag := strings.HasPrefix(name, refs.Tags)
 	switch {

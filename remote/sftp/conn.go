@@ -74,8 +74,8 @@ type attempt struct {
 	stop context.CancelFunc
 }
 
-// take returns a connection with another call on it, which moves size bytes. The caller gives it back by release.
-func (p *pool) take(ctx context.Context, size int64) (*conn, error) {
+// takeConn returns a connection with another call on it, which moves size bytes. The caller gives it back by release.
+func (p *pool) takeConn(ctx context.Context, size int64) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -92,7 +92,7 @@ func (p *pool) take(ctx context.Context, size int64) (*conn, error) {
 			return best, nil
 		}
 		if p.opening == nil {
-			c, err := p.open(p.begin(ctx))
+			c, err := p.open(p.beginOpening(ctx))
 			if err == nil {
 				c.active++
 				p.moved += size
@@ -121,8 +121,8 @@ func isEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// begin notes that a connection is being opened, and returns the context for it. The caller holds p.mu.
-func (p *pool) begin(ctx context.Context) context.Context {
+// beginOpening notes that a connection is being opened, and returns the context for it. The caller holds p.mu.
+func (p *pool) beginOpening(ctx context.Context) context.Context {
 	ctx, stop := context.WithCancel(ctx)
 	p.opening = &attempt{done: make(chan struct{}), stop: stop}
 	return ctx
@@ -131,7 +131,7 @@ func (p *pool) begin(ctx context.Context) context.Context {
 // openBeside opens another connection while calls use the open ones. If it fails, the server permits no more. The
 // caller holds p.mu.
 func (p *pool) openBeside(ctx context.Context) {
-	ctx = p.begin(context.WithoutCancel(ctx)) // later calls use it, too
+	ctx = p.beginOpening(context.WithoutCancel(ctx)) // later calls use it, too
 	p.ends.Go(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *pool) openBeside(ctx context.Context) {
 	})
 }
 
-// open opens a connection. The caller has called p.begin and holds p.mu, which open leaves meanwhile.
+// open opens a connection. The caller has called p.beginOpening and holds p.mu, which open leaves meanwhile.
 func (p *pool) open(ctx context.Context) (*conn, error) {
 	a := p.opening
 	defer a.stop()
@@ -225,7 +225,7 @@ func (b *Backend) call(ctx context.Context, op, name string, size int64, f func(
 	if err := ctx.Err(); err != nil {
 		return &remote.Error{Op: op, Name: name, Err: err}
 	}
-	c, err := b.pool.take(ctx, size)
+	c, err := b.pool.takeConn(ctx, size)
 	if err != nil {
 		return convert(ctx, op, name, err)
 	}

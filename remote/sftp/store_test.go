@@ -290,7 +290,7 @@ func TestStuck(t *testing.T) {
 func begin(t *testing.T, b *Backend, calls int) {
 	t.Helper()
 	for range calls {
-		if _, err := b.pool.take(t.Context(), 1<<20); err != nil {
+		if _, err := b.pool.takeConn(t.Context(), 1<<20); err != nil {
 			t.Error(err)
 		}
 	}

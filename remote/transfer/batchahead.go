@@ -66,7 +66,7 @@ func (a *batchAhead) readEntries(ctx context.Context, jobs int, entries []pack.E
 	plan := newReadPlan()
 	var held []readValue
 	for _, e := range entries {
-		if value := batch.find(e); value != nil {
+		if value := batch.findHeld(e); value != nil {
 			held = append(held, readValue{Entry: e, value: value, held: batch.held})
 		} else {
 			plan.add(e)
@@ -77,11 +77,11 @@ func (a *batchAhead) readEntries(ctx context.Context, jobs int, entries []pack.E
 		return err
 	}
 	plan.sortRecords()
-	return plan.readAll(ctx, jobs, batch.getter(get), use)
+	return plan.readAll(ctx, jobs, batch.makeGetter(get), use)
 }
 
-// find returns the value of e, if it was read ahead.
-func (b *aheadBatch) find(e pack.Entry) []byte {
+// findHeld returns the value of e, if it was read ahead.
+func (b *aheadBatch) findHeld(e pack.Entry) []byte {
 	if b == nil || e.Pack.Name != b.batchAhead.last.Pack.Name {
 		return nil
 	}
@@ -92,8 +92,8 @@ func (b *aheadBatch) find(e pack.Entry) []byte {
 	return b.held.Data[at:][:e.Stored]
 }
 
-// getter returns a [pack.Getter] that gets by get. It reads ahead behind the last value of the batch, if the batch follows another.
-func (b *aheadBatch) getter(get pack.Getter) pack.Getter {
+// makeGetter returns a [pack.Getter] that gets by get. It reads ahead behind the last value of the batch, if the batch follows another.
+func (b *aheadBatch) makeGetter(get pack.Getter) pack.Getter {
 	if b == nil || !b.follows {
 		return get
 	}
